@@ -1,0 +1,251 @@
+"""When was a partition not served, and how sure are we? The fold from probes to outage windows.
+
+The rule (the proof is in ARCHITECTURE.md, "The interval of an outage"): lambda is the latency up to which a service counts as serving, P the
+probe period, g = P + lambda. For a probe, i is its intended issue and r its resolution. A probe is *good* when it was ACKED with
+r - i <= lambda, *void* when nothing was measured, *bad* otherwise, with q = r if it was refused before i + lambda, else i + lambda.
+Bads issued at most g apart form one outage B1..Bn. S is the last good with r(S) < i(B1), T the first good issued after Bn. Then
+
+    start in [i(S), min q]    end in [i(Bn), r(T)]    RTO in [max(0, i(Bn) - min q), r(T) - i(S)]
+
+No T: the outage is open and has no maximum. No S: it was there before we looked, and has no maximum either. A gap without any
+valid probe longer than g inside an outage cuts it into measured pieces: the RTO's minimum is the longest piece, the minimum of
+the downtime their sum, and the RTO's maximum spans the gap. Goods between bads that are at most g apart are flapping: counted,
+and not told apart as windows.
+
+Worked example, P = 100 ms, lambda = 1 s, instants in ms: a good at 0 (acknowledged at 2), refusals at 100 (known at 101) to 9000,
+a good at 9100 (acknowledged at 9103). start in [0, 101], end in [9000, 9103], RTO in [8899, 9103] ms.
+
+The fold is pure. `step` takes the runs of one stream (one prober, resource, shard, kind and lane) in order of issue and returns
+the outages that are settled: no later probe can change them. `current` is the outage that is not settled yet.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from pipelines.domain.intervals import Bounds
+from pipelines.domain.observations import Outcome, Probes
+
+RULE_VERSION = "outage-1"
+"""The version of this rule. Every row that it made carries it; raise it whenever a row can come out differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """A good probe that may become S or T of an outage."""
+
+    issued_us: int
+    resolved_us: int
+    leader: str | None
+    term: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A measured part of an outage: bads with no gap longer than g between them."""
+
+    earliest_decided_us: int
+    last_issued_us: int
+
+    @property
+    def length_us(self) -> int:
+        """How long the service was certainly not serving in this piece, if nothing but this piece was seen."""
+        return max(0, self.last_issued_us - self.earliest_decided_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A span of time in which one stream was not served. All `_us` are microseconds; instants are UTC since the epoch."""
+
+    first_bad_issued_us: int
+    last_bad_issued_us: int
+    earliest_decided_us: int
+    before: Good | None
+    after: Good | None
+    pieces: tuple[Piece, ...]
+    bad_probes: int
+    rejected_probes: int
+    answered_probes: int
+    void_probes: int
+    flaps: int
+    codes: tuple[str, ...]
+    is_cut: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """No good probe has been seen after it."""
+        return self.after is None and not self.is_cut
+
+    @property
+    def start(self) -> Bounds:
+        """The first instant that was not served."""
+        return Bounds(self.before.issued_us if self.before else None, self.earliest_decided_us)
+
+    @property
+    def end(self) -> Bounds:
+        """The first instant that was served again."""
+        return Bounds(self.last_bad_issued_us, self.after.resolved_us if self.after else None)
+
+    @property
+    def rto(self) -> Bounds:
+        """How long it lasted, in microseconds."""
+        low = max(piece.length_us for piece in self.pieces)
+        high = self.after.resolved_us - self.before.issued_us if self.after and self.before else None
+        return Bounds(low, high)
+
+    @property
+    def downtime_us_min(self) -> int:
+        """The sum of the measured pieces."""
+        return sum(piece.length_us for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """The fold's state for one stream: what a later run needs to know of the earlier ones."""
+
+    goods: tuple[Good, ...] = ()
+    outage: Outage | None = None
+    clock_id: str | None = None
+
+
+def step(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
+    """Takes the next run of the stream, in order of issue. Returns the new state and the outages that are settled by it."""
+    settled: tuple[Outage, ...] = ()
+    if state.clock_id not in (None, run.clock_id):
+        # Instants of two clocks cannot be compared without an error bound: nothing seen before may bound what comes now.
+        settled = tuple(_cut(state.outage))
+        state = Watching()
+    state = replace(state, clock_id=run.clock_id)
+    if run.outcome == Outcome.VOID:
+        return _void(state, run), settled
+    state, more = _good(state, run) if is_good(run) else _bad(state, run)
+    return state, settled + more
+
+
+def current(state: Watching) -> Outage | None:
+    """The outage that is open, or over for less than g, so that a bad probe could still prolong it."""
+    return state.outage
+
+
+def outages(runs: Iterable[Probes]) -> Iterator[Outage]:
+    """Every outage in the runs of one stream, given in order of issue; the last may be open."""
+    state = Watching()
+    for run in runs:
+        state, settled = step(state, run)
+        yield from settled
+    if state.outage:
+        yield state.outage
+
+
+def longest_runs(runs: Iterable[Probes]) -> list[Probes]:
+    """The runs of one stream in order of issue, without repetitions and without the shorter forms of a run that was extended."""
+    longest: dict[tuple[str, int], Probes] = {}
+    for run in runs:
+        key = (run.boot_id, run.first_sequence)
+        known = longest.get(key)
+        if known is None or _length(run) > _length(known):
+            longest[key] = run
+    return sorted(longest.values(), key=lambda run: (run.started_at_us, run.boot_id, run.first_sequence))
+
+
+def is_good(run: Probes) -> bool:
+    """Acknowledged, each within lambda."""
+    return run.outcome == Outcome.ACKED and (run.latency_us_max is None or run.latency_us_max <= run.lambda_us)
+
+
+def _length(run: Probes) -> tuple[int, bool, int]:
+    # A closed form of the same length is the last word; seq settles what is left, so that the order of reading never matters.
+    return run.last_sequence, not run.is_open, run.seq
+
+
+def _void(state: Watching, run: Probes) -> Watching:
+    if state.outage is None:
+        return state
+    return replace(state, outage=replace(state.outage, void_probes=state.outage.void_probes + run.count))
+
+
+def _good(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
+    first = Good(run.started_at_us, run.first_decided_at_us, run.leader, run.term)
+    last = Good(run.last_issued_at_us, run.last_decided_at_us, run.leader, run.term)
+    goods = _pruned((*state.goods, first, last) if run.count > 1 else (*state.goods, last))
+    outage = state.outage
+    if outage is None:
+        return replace(state, goods=goods), ()
+    if outage.after is None:
+        outage = replace(outage, after=first)
+    if run.last_issued_at_us > outage.last_bad_issued_us + _gap(run):
+        return replace(state, goods=goods, outage=None), (outage,)
+    return replace(state, goods=goods, outage=outage), ()
+
+
+def _bad(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
+    outage = state.outage
+    is_far = outage is not None and run.started_at_us > outage.last_bad_issued_us + _gap(run)
+    if outage is None or (outage.after is not None and is_far):
+        fresh = _begun(state.goods, run)
+        return replace(state, outage=fresh), (outage,) if outage else ()
+    # is_far without a good in between: nobody looked. One outage as far as anyone can say, in two measured pieces.
+    return replace(state, outage=_extended(outage, run, is_new_piece=is_far)), ()
+
+
+def _begun(goods: tuple[Good, ...], run: Probes) -> Outage:
+    before = max(
+        (good for good in goods if good.resolved_us < run.started_at_us),
+        key=lambda good: good.issued_us,
+        default=None,
+    )
+    return Outage(
+        first_bad_issued_us=run.started_at_us,
+        last_bad_issued_us=run.last_issued_at_us,
+        earliest_decided_us=_earliest_decided(run),
+        before=before,
+        after=None,
+        pieces=(Piece(_earliest_decided(run), run.last_issued_at_us),),
+        bad_probes=run.count,
+        rejected_probes=run.count if run.outcome == Outcome.REJECTED else 0,
+        answered_probes=run.count if run.is_answered else 0,
+        void_probes=0,
+        flaps=0,
+        codes=(run.code,) if run.code else (),
+    )
+
+
+def _extended(outage: Outage, run: Probes, *, is_new_piece: bool) -> Outage:
+    decided = _earliest_decided(run)
+    if is_new_piece:
+        pieces = (*outage.pieces, Piece(decided, run.last_issued_at_us))
+    else:
+        last = outage.pieces[-1]
+        pieces = (*outage.pieces[:-1], Piece(min(last.earliest_decided_us, decided), run.last_issued_at_us))
+    return replace(
+        outage,
+        last_bad_issued_us=run.last_issued_at_us,
+        earliest_decided_us=min(outage.earliest_decided_us, decided),
+        after=None,
+        pieces=pieces,
+        bad_probes=outage.bad_probes + run.count,
+        rejected_probes=outage.rejected_probes + (run.count if run.outcome == Outcome.REJECTED else 0),
+        answered_probes=outage.answered_probes + (run.count if run.is_answered else 0),
+        flaps=outage.flaps + (1 if outage.after else 0),
+        codes=outage.codes if run.code is None or run.code in outage.codes else (*outage.codes, run.code),
+    )
+
+
+def _cut(outage: Outage | None) -> Iterator[Outage]:
+    if outage is not None:
+        yield replace(outage, is_cut=outage.after is None)
+
+
+def _earliest_decided(run: Probes) -> int:
+    return min(run.earliest_decided_at_us, run.started_at_us + run.lambda_us)
+
+
+def _gap(run: Probes) -> int:
+    return run.period_us + run.lambda_us
+
+
+def _pruned(goods: tuple[Good, ...]) -> tuple[Good, ...]:
+    """Of the goods resolved before the latest issue only the last can become S; those that were in flight then, all can."""
+    latest = goods[-1].issued_us
+    resolved = [good for good in goods if good.resolved_us < latest]
+    in_flight = tuple(good for good in goods if good.resolved_us >= latest)
+    return (max(resolved, key=lambda good: good.issued_us), *in_flight) if resolved else in_flight
