@@ -1,0 +1,80 @@
+"""Where does a running Lastack keep its things, and which figures govern it?
+
+`Home` is one folder with everything of one installation; each process is told its path and finds the rest by name:
+
+    HOME/landing/              finished files of observations, one folder that the stream reads
+    HOME/spool/<collector>/    files that a collector is still writing, and its state
+    HOME/live/<prober>.json    the fast lane's present view, replaced whole by atomic rename
+    HOME/outbox/               alerts that are not delivered yet
+    HOME/lakehouse/<layer>/<table>   Delta tables
+    HOME/stream/               the streaming query's checkpoint, lock and progress.json
+    HOME/logs/                 a log file a process
+
+Example: `Home(Path("/var/lib/lastack")).table("gold.outages")` is `/var/lib/lastack/lakehouse/gold/outages`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pipelines
+
+
+def resource_folder(name: str) -> Path:
+    """`sql`, `conf` or `expectations`: beside the package in a checkout, inside it in an installed wheel."""
+    package = Path(pipelines.__file__).parent
+    for place in (package.parent / name, package / name):
+        if place.is_dir():
+            return place
+    raise FileNotFoundError(f"the folder {name}/ is neither beside nor inside {package}; the installation is not whole")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of one installation, and the places in it."""
+
+    path: Path
+
+    @property
+    def landing(self) -> Path:
+        """Finished files of observations."""
+        return self.path / "landing"
+
+    @property
+    def spool(self) -> Path:
+        """Files that collectors are still writing."""
+        return self.path / "spool"
+
+    @property
+    def live(self) -> Path:
+        """The fast lane's present view, one file a prober."""
+        return self.path / "live"
+
+    @property
+    def outbox(self) -> Path:
+        """Alerts that are not delivered yet."""
+        return self.path / "outbox"
+
+    @property
+    def lakehouse(self) -> Path:
+        """The root of the Delta tables."""
+        return self.path / "lakehouse"
+
+    @property
+    def stream(self) -> Path:
+        """Checkpoint, lock and progress of the streaming query."""
+        return self.path / "stream"
+
+    @property
+    def logs(self) -> Path:
+        """A log file a process."""
+        return self.path / "logs"
+
+    def table(self, name: str) -> Path:
+        """The folder of a Delta table, `layer.table`."""
+        layer, table = name.split(".")
+        return self.lakehouse / layer / table
+
+    def create(self) -> None:
+        """Makes the folders that are missing."""
+        for folder in (self.landing, self.spool, self.live, self.outbox, self.lakehouse, self.stream, self.logs):
+            folder.mkdir(parents=True, exist_ok=True)
