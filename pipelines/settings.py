@@ -16,17 +16,6 @@ Example: `Home(Path("/var/lib/lastack")).table("gold.outages")` is `/var/lib/las
 from dataclasses import dataclass
 from pathlib import Path
 
-import pipelines
-
-
-def resource_folder(name: str) -> Path:
-    """`sql`, `conf` or `expectations`: beside the package in a checkout, inside it in an installed wheel."""
-    package = Path(pipelines.__file__).parent
-    for place in (package.parent / name, package / name):
-        if place.is_dir():
-            return place
-    raise FileNotFoundError(f"the folder {name}/ is neither beside nor inside {package}; the installation is not whole")
-
 
 @dataclass(frozen=True, slots=True)
 class Home:
