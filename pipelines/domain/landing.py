@@ -33,7 +33,7 @@ class BadLine(ValueError):
 def encode(observation: Observation) -> str:
     """The line of an observation, without its line feed."""
     body: dict[str, Any] = {"format": FORMAT, "record": observation.record}
-    for name in _fields(type(observation)):
+    for name in _fields(observation.record):
         value = getattr(observation, name)
         if value is not None:
             body[name] = [dataclasses.asdict(run) for run in value] if name == "runs" else value
@@ -54,7 +54,7 @@ def decode(line: str) -> Observation:
     kind = RECORDS.get(record) if isinstance(record, str) else None
     if kind is None:
         raise BadLine(f"record is {record!r}, expected one of {', '.join(RECORDS)}")
-    values = {name: _value(kind, name, check, body.get(name)) for name, check in _fields(kind).items()}
+    values = {name: _value(kind, name, check, body.get(name)) for name, check in _fields(kind.record).items()}
     observation: Observation = kind(**{name: value for name, value in values.items() if value is not None})
     _check_order(observation)
     return observation
@@ -93,8 +93,9 @@ class _Field:
 
 
 @functools.cache
-def _fields(kind: type[Any]) -> dict[str, _Field]:
+def _fields(record: str) -> dict[str, _Field]:
     """Name to check, in order. What JSON cannot say (a boolean that is an integer) is told apart here."""
+    kind = RECORDS[record]
     hints = typing.get_type_hints(kind)
     fields = {}
     for one in dataclasses.fields(kind):

@@ -1,9 +1,10 @@
 """When was a partition not served, and how sure are we? The fold from probes to outage windows.
 
-The rule (the proof is in ARCHITECTURE.md, "The interval of an outage"): lambda is the latency up to which a service counts as serving, P the
-probe period, g = P + lambda. For a probe, i is its intended issue and r its resolution. A probe is *good* when it was ACKED with
-r - i <= lambda, *void* when nothing was measured, *bad* otherwise, with q = r if it was refused before i + lambda, else i + lambda.
-Bads issued at most g apart form one outage B1..Bn. S is the last good with r(S) < i(B1), T the first good issued after Bn. Then
+The rule (the proof is in ARCHITECTURE.md, "The interval of an outage"): lambda is the latency up to which a service counts as
+serving, P the probe period, g = P + lambda. For a probe, i is its intended issue and r its resolution. A probe is *good* when it
+was ACKED with r - i <= lambda, *void* when nothing was measured, *bad* otherwise, with q = r if it was refused before i + lambda,
+else i + lambda. Bads issued at most g apart form one outage B1..Bn. S is the last good with r(S) < i(B1), T the first good issued
+after Bn. Then
 
     start in [i(S), min q]    end in [i(Bn), r(T)]    RTO in [max(0, i(Bn) - min q), r(T) - i(S)]
 

@@ -1,0 +1,139 @@
+"""Which replicas were out of sync, since when, and why? And in which state was a partition at some instant?
+
+The rule: a replica is out of the ISR from the control plane's change that removed it to the one that brought it back. ISR
+includes the leader. The cause is read from what the controller did with it: *fenced* when the broker was fenced by then,
+*controlled_shutdown* when it had said that it leaves, *reassignment* when it is no replica any more, *unclean_election* when the
+change was one, *lagging* when none of these holds and the control plane is read from its log, *unknown* where it is only polled.
+
+Worked example: one batch at 04:00:08.050 holds PARTITION_CHANGED (isr 1,2,3 -> 1,3) and BROKER_FENCED 2: replica 2 is out since
+[04:00:08.050000, 04:00:08.050999], cause fenced.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from pipelines.domain.facts import Facts, Partition
+from pipelines.domain.intervals import Bounds
+from pipelines.domain.observations import Control, ControlEvent, Kind
+
+RULE_VERSION = "isr-1"
+SAME_DECISION_US = 1_000_000
+"""A fencing and the changes that follow from it are one decision of the controller; it is written within one second."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfSync:
+    """A span in which a replica was not in the ISR."""
+
+    partition: Partition
+    replica: str
+    cause: str
+    start: Bounds
+    end: Bounds
+    isr_before: tuple[str, ...]
+    isr_after: tuple[str, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """It has not come back."""
+        return self.end.high is None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Leader, epoch and in-sync replicas of a partition, as far as they are known."""
+
+    leader: str | None
+    term: int | None
+    isr: tuple[str, ...] | None
+
+
+def out_of_sync(facts: Facts, seeds: Iterable[OutOfSync] = ()) -> list[OutOfSync]:
+    """Every span out of the ISR that begins in these facts, and the seeds (open from before) with the end that they got."""
+    open_spans = {(seed.partition, seed.replica): seed for seed in seeds}
+    closed: list[OutOfSync] = []
+    leaving: set[str] = set()
+    fenced = _fencings(facts)
+    for event in facts.controls:
+        if event.broker and event.event == ControlEvent.BROKER_SHUTTING_DOWN:
+            leaving.add(event.broker)
+        elif event.broker and event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED):
+            leaving.discard(event.broker)
+        for change in _changes(event, fenced, leaving):
+            key = (change.partition, change.replica)
+            if change.cause == BACK:
+                known = open_spans.pop(key, None)
+                if known:
+                    closed.append(replace(known, end=_ordered(known.start, change.start)))
+            else:
+                open_spans.setdefault(key, change)
+    spans = [*closed, *open_spans.values()]
+    return sorted(spans, key=lambda span: (span.start.low or 0, span.partition, span.replica))
+
+
+BACK = "back"
+
+
+def _changes(event: Control, fenced: dict[str, list[int]], leaving: set[str]) -> Iterator[OutOfSync]:
+    if event.event not in (ControlEvent.PARTITION_CHANGED, ControlEvent.PARTITION_REMOVED):
+        return
+    if event.resource is None or event.shard is None or event.previous_isr is None:
+        return
+    partition = Partition(event.resource, event.shard)
+    at = Bounds(event.started_at_us, event.ended_at_us)
+    after = event.isr or ()
+    is_removed = event.event == ControlEvent.PARTITION_REMOVED
+    gone = [] if is_removed else [replica for replica in event.previous_isr if replica not in after]
+    back = [*after, *event.previous_isr] if is_removed else [replica for replica in after if replica not in event.previous_isr]
+    for replica in gone:
+        cause = _cause(event, replica, fenced, leaving)
+        yield OutOfSync(partition, replica, cause, at, Bounds(at.low, None), event.previous_isr, after)
+    for replica in back:
+        yield OutOfSync(partition, replica, BACK, at, at, event.previous_isr, after)
+
+
+def _cause(event: Control, replica: str, fenced: dict[str, list[int]], leaving: set[str]) -> str:
+    if event.is_unclean:
+        return "unclean_election"
+    if event.replicas is not None and replica not in event.replicas:
+        return "reassignment"
+    if replica in leaving:
+        return "controlled_shutdown"
+    if any(abs(at - event.started_at_us) <= SAME_DECISION_US for at in fenced.get(replica, ())):
+        return "fenced"
+    return "lagging" if event.position is not None else "unknown"
+
+
+def _fencings(facts: Facts) -> dict[str, list[int]]:
+    fenced: dict[str, list[int]] = defaultdict(list)
+    for event in facts.controls:
+        if event.event == ControlEvent.BROKER_FENCED and event.broker:
+            fenced[event.broker].append(event.started_at_us)
+    return fenced
+
+
+def _ordered(start: Bounds, end: Bounds) -> Bounds:
+    """An end that is not before its start, even where two coarse bounds overlap."""
+    low = end.low if start.low is None or end.low is None else max(start.low, end.low)
+    return Bounds(low, end.high if end.high is None or low is None else max(low, end.high))
+
+
+def state_before(facts: Facts, instant_us: int) -> dict[Partition, PartitionState]:
+    """The last known state of every partition at an instant: by the control plane's own before and after, else by the watch."""
+    states: dict[Partition, PartitionState] = {}
+    for stream, runs in facts.probes.items():
+        if stream.kind == Kind.LEADER:
+            for run in runs:
+                if run.started_at_us <= instant_us and run.isr is not None:
+                    states[stream.partition] = PartitionState(run.leader, run.term, run.isr)
+    for event in facts.controls:
+        if event.event != ControlEvent.PARTITION_CHANGED or event.resource is None or event.shard is None:
+            continue
+        partition = Partition(event.resource, event.shard)
+        if event.started_at_us <= instant_us:
+            states[partition] = PartitionState(event.leader, event.term, event.isr)
+        elif partition not in states:
+            before = None if event.term is None else event.term - 1
+            states[partition] = PartitionState(event.previous_leader, before, event.previous_isr)
+    return states

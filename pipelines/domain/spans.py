@@ -1,0 +1,337 @@
+"""How are single probes written down as runs without losing anything that a bound needs?
+
+The rule: probes of one partition, kind and lane come in in the order of their issue. Equal neighbours share a run; a run is cut
+
+- when outcome, code, leader, term, `is_answered`, the ISR or the replicas change,
+- when a sequence is missing or the issue is not exactly one period after the one before, so that the issue of every probe in a
+  run is known: `started_at_us + (sequence - first_sequence) * period_us`,
+- in write lanes, when a position is not the one before plus one, so that the position of every record in a run is known,
+- after an hour.
+
+An outage (design: "the interval of an outage") needs i and r of S, the last good probe that was answered before the first bad
+one was issued; of T, the first good one after the last bad one; and the earliest decision of the bad ones. T is the first of a
+run and the earliest decision is kept. S need not be the last of its run: with answers slower than the period, goods at the end
+of a run are still unanswered when the next probe is issued. Such goods are *unsettled*. A run never ends with an unsettled good
+unless it is alone: when a run is cut, the goods after its last settled one go out as runs of one probe each, and while it lasts
+its open line ends at the last settled one. So every good that can ever be S is the last of its line, and no line shrinks.
+
+Example: period 100, goods issued at 0, 100, 200 and answered at 10, 290, 230; then a bad one issued at 300. All three are
+settled, since 230 < 300: one run of three that ends with S = (200, 230). Had the last one been answered at 310, S would be
+(100, 290): a run of two, and a run of one for (200, 310).
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from pipelines.domain.observations import Outcome
+
+RUN_US_MAX = 3_600_000_000
+"""A run is cut after an hour, so that what was open when a collector died is never more than an hour old."""
+
+CLOCK_WINDOW_US = 10_000_000
+"""Bounds of the leader's clock are those that the last one to two such windows of a run prove together: long enough to meet
+fast answers, short enough that a clock that drifts by 100 parts in a million moves by 2 ms at most."""
+
+MILLISECOND_US = 1000
+
+Line = dict[str, Any]
+"""The fields of one `Probes` (or `LateAcks`) record, without its envelope."""
+
+
+class Decided(NamedTuple):
+    """One probe whose outcome is known. Instants are microseconds; `sent_at_us` is the real issue, where it is known."""
+
+    sequence: int
+    issued_at_us: int
+    decided_at_us: int
+    outcome: str
+    code: str | None = None
+    is_answered: bool = False
+    leader: str | None = None
+    term: int | None = None
+    isr: tuple[str, ...] | None = None
+    replicas: tuple[str, ...] | None = None
+    position: int | str | None = None
+    sent_at_us: int | None = None
+    server_at_us: int | None = None
+
+
+class LateAck(NamedTuple):
+    """One acknowledgement that came after its probe had been decided otherwise."""
+
+    sequence: int
+    issued_at_us: int
+    decided_at_us: int
+    position: int | str | None = None
+
+
+class SpanBuilder:
+    """The runs of one (resource, shard, kind, lane): give it every decided probe in order, write down what it returns.
+
+    `has_contiguous_positions` is true for lanes that alone write to their partition.
+    """
+
+    def __init__(
+        self,
+        *,
+        resource: str,
+        shard: str,
+        kind: str,
+        lane: str,
+        period_us: int,
+        lambda_us: int,
+        has_contiguous_positions: bool = False,
+    ) -> None:
+        self._fixed: Line = {
+            "resource": resource,
+            "shard": shard,
+            "kind": kind,
+            "lane": lane,
+            "period_us": period_us,
+            "lambda_us": lambda_us,
+        }
+        self._period_us = period_us
+        self._has_contiguous_positions = has_contiguous_positions
+        self._run: _Run | None = None
+        self._unsettled: deque[Decided] = deque()
+        self._last: Decided | None = None
+
+    @property
+    def outcome(self) -> str | None:
+        """Outcome of the run that is open now; None before the first probe and after `close()`."""
+        return self._last.outcome if self._run is not None and self._last is not None else None
+
+    def add(self, probe: Decided) -> list[Line]:
+        """Takes the next probe. Returns lines only where something changed: the runs that ended and the one that began."""
+        last, run = self._last, self._run
+        if run is None or last is None:
+            return [self._begin(probe)]
+        if self._continues(run, last, probe):
+            if probe.outcome == Outcome.ACKED:
+                self._settle(probe.issued_at_us)
+                self._unsettled.append(probe)
+            else:
+                run.extend(probe)
+            self._last = probe
+            return []
+        lines = self._end(probe.issued_at_us)
+        lines.append(self._begin(probe))
+        return lines
+
+    def flush(self) -> list[Line]:
+        """The open run as far as it is settled, if it has grown since it was last written."""
+        if self._run is None or self._last is None:
+            return []
+        self._settle(self._last.issued_at_us + self._period_us)
+        if self._run.count == self._run.written_count:
+            return []
+        return [self._line(self._run, is_open=True)]
+
+    def close(self) -> list[Line]:
+        """Ends the open run because no probe follows; the builder can be used again after it."""
+        if self._run is None or self._last is None:
+            return []
+        return self._end(self._last.issued_at_us + self._period_us)
+
+    def _continues(self, run: "_Run", last: Decided, probe: Decided) -> bool:
+        return (
+            probe[3:10] == last[3:10]  # outcome, code, is_answered, leader, term, isr, replicas
+            and probe.sequence == last.sequence + 1
+            and probe.issued_at_us == last.issued_at_us + self._period_us
+            and (not self._has_contiguous_positions or _is_next(last.position, probe.position))
+            and probe.issued_at_us - run.first.issued_at_us < RUN_US_MAX
+        )
+
+    def _begin(self, probe: Decided) -> Line:
+        # The first probe is in its line at once, settled or not: a line of one probe says all there is to say of it.
+        self._run = _Run(probe)
+        self._last = probe
+        return self._line(self._run, is_open=True)
+
+    def _settle(self, next_issued_at_us: int) -> None:
+        """Moves into the run what ends with the last good that was answered before the next probe's issue."""
+        unsettled, run = self._unsettled, self._run
+        settled = len(unsettled)
+        while settled and unsettled[settled - 1].decided_at_us >= next_issued_at_us:
+            settled -= 1
+        for _ in range(settled):
+            run.extend(unsettled.popleft())  # type: ignore[union-attr]
+
+    def _end(self, next_issued_at_us: int) -> list[Line]:
+        run = self._run
+        if run is None:
+            return []
+        self._settle(next_issued_at_us)
+        lines = [self._line(run, is_open=False)]
+        lines += [self._line(_Run(probe), is_open=False) for probe in self._unsettled]
+        self._unsettled.clear()
+        self._run = self._last = None
+        return lines
+
+    def _line(self, run: "_Run", *, is_open: bool) -> Line:
+        run.written_count = run.count
+        return {**self._fixed, **run.fields(), "is_open": is_open}
+
+
+class _Run:
+    """Sums of a run: constant size, however many probes it holds."""
+
+    __slots__ = (
+        "clock",
+        "count",
+        "decided_max",
+        "decided_min",
+        "delay_max",
+        "first",
+        "last",
+        "latency_max",
+        "latency_min",
+        "latency_sum",
+        "written_count",
+    )
+
+    def __init__(self, probe: Decided) -> None:
+        latency = probe.decided_at_us - probe.issued_at_us
+        self.first = self.last = probe
+        self.count, self.written_count = 1, 0
+        self.decided_min = self.decided_max = probe.decided_at_us
+        self.latency_min = self.latency_max = self.latency_sum = latency
+        self.delay_max = None if probe.sent_at_us is None else probe.sent_at_us - probe.issued_at_us
+        self.clock: _ClockBounds | None = None
+        if probe.server_at_us is not None and probe.sent_at_us is not None:
+            self.clock = _ClockBounds(probe)
+
+    def extend(self, probe: Decided) -> None:
+        """Adds the probe that follows. Called for every probe, so it does no more than it must."""
+        self.last = probe
+        self.count += 1
+        decided = probe.decided_at_us
+        latency = decided - probe.issued_at_us
+        self.latency_sum += latency
+        if decided > self.decided_max:
+            self.decided_max = decided
+        elif decided < self.decided_min:
+            self.decided_min = decided
+        if latency > self.latency_max:
+            self.latency_max = latency
+        elif latency < self.latency_min:
+            self.latency_min = latency
+        if probe.sent_at_us is None:
+            return
+        delay = probe.sent_at_us - probe.issued_at_us
+        if self.delay_max is None or delay > self.delay_max:
+            self.delay_max = delay
+        if probe.server_at_us is not None:
+            if self.clock is None:
+                self.clock = _ClockBounds(probe)
+            else:
+                self.clock.extend(probe)
+
+    def fields(self) -> Line:
+        """The run as fields of a `Probes` record."""
+        first, last = self.first, self.last
+        is_acked = first.outcome == Outcome.ACKED
+        clock_min, clock_max = (None, None) if self.clock is None else self.clock.bounds()
+        return {
+            "outcome": str(first.outcome),
+            "code": first.code,
+            "is_answered": first.is_answered,
+            "count": self.count,
+            "first_sequence": first.sequence,
+            "last_sequence": last.sequence,
+            "started_at_us": first.issued_at_us,
+            "last_issued_at_us": last.issued_at_us,
+            "first_decided_at_us": first.decided_at_us,
+            "last_decided_at_us": last.decided_at_us,
+            "earliest_decided_at_us": self.decided_min,
+            "ended_at_us": self.decided_max,
+            "latency_us_min": self.latency_min if is_acked else None,
+            "latency_us_max": self.latency_max if is_acked else None,
+            "latency_us_mean": self.latency_sum // self.count if is_acked else None,
+            "issue_delay_us_max": self.delay_max,
+            "first_position": None if first.position is None else str(first.position),
+            "last_position": None if last.position is None else str(last.position),
+            "term": first.term,
+            "leader": first.leader,
+            "isr": first.isr,
+            "replicas": first.replicas,
+            "first_server_at_us": first.server_at_us,
+            "last_server_at_us": last.server_at_us,
+            "clock_offset_us_min": clock_min,
+            "clock_offset_us_max": clock_max,
+        }
+
+
+class _ClockBounds:
+    """The leader's clock minus ours: each acknowledgement with the leader's time of append bounds it, and the bounds of one
+    window of time are intersected. The append lies between our send and our receipt; its stamp is cut to milliseconds."""
+
+    __slots__ = ("high", "low", "previous_high", "previous_low", "window")
+
+    def __init__(self, probe: Decided) -> None:
+        self.previous_low: int | None = None
+        self.previous_high: int | None = None
+        self._open_window(probe)
+
+    def _open_window(self, probe: Decided) -> None:
+        self.window = probe.issued_at_us
+        self.low, self.high = _clock_offset(probe)
+
+    def extend(self, probe: Decided) -> None:
+        if probe.issued_at_us - self.window >= CLOCK_WINDOW_US:
+            self.previous_low, self.previous_high = self.low, self.high
+            self._open_window(probe)
+            return
+        low, high = _clock_offset(probe)
+        low, high = max(low, self.low), min(high, self.high)
+        if low > high:
+            # The two cannot both be true of one offset: the leader's clock was stepped. What it said before is void.
+            self.previous_low = self.previous_high = None
+            self._open_window(probe)
+        else:
+            self.low, self.high = low, high
+
+    def bounds(self) -> tuple[int, int]:
+        if self.previous_low is None or self.previous_high is None:
+            return self.low, self.high
+        low, high = max(self.low, self.previous_low), min(self.high, self.previous_high)
+        return (low, high) if low <= high else (self.low, self.high)
+
+
+def late_runs(acks: Iterable[LateAck]) -> list[Line]:
+    """Late acknowledgements of one partition and lane as runs: sequence (and position, where known) rise by one within a run."""
+    runs: list[list[LateAck]] = []
+    for ack in sorted(acks):
+        last = runs[-1][-1] if runs else None
+        if last is not None and ack.sequence == last.sequence + 1 and _is_next(last.position, ack.position):
+            runs[-1].append(ack)
+        else:
+            runs.append([ack])
+    return [
+        {
+            "count": len(run),
+            "first_sequence": run[0].sequence,
+            "last_sequence": run[-1].sequence,
+            "first_position": None if run[0].position is None else str(run[0].position),
+            "last_position": None if run[-1].position is None else str(run[-1].position),
+            "started_at_us": run[0].issued_at_us,
+            "last_issued_at_us": run[-1].issued_at_us,
+            "first_decided_at_us": min(ack.decided_at_us for ack in run),
+            "ended_at_us": max(ack.decided_at_us for ack in run),
+        }
+        for run in runs
+    ]
+
+
+def _is_next(position: int | str | None, following: int | str | None) -> bool:
+    """Whether a position is the one after another; positions that are not numbers have no such order."""
+    if isinstance(position, int) and isinstance(following, int):
+        return following == position + 1
+    return position is None and following is None
+
+
+def _clock_offset(probe: Decided) -> tuple[int, int]:
+    server_at = probe.server_at_us or 0
+    sent_at = probe.issued_at_us if probe.sent_at_us is None else probe.sent_at_us
+    return server_at - probe.decided_at_us, server_at + MILLISECOND_US - 1 - sent_at
