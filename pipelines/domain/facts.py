@@ -1,8 +1,9 @@
 """What is known of one cluster in one stretch of time?
 
-It is sorted so that every derivation finds its part. Observations come in any order, some of them twice. `Facts.of` removes repetitions (a line is named for good by prober_id, boot_id
-and seq), keeps the longest form of each run, and sorts by time. Every derivation of silver is a pure function of `Facts`, so the
-order of reading, the cut into micro-batches and replays cannot change a result.
+It is sorted so that every derivation finds its part. Observations come in any order, some of them twice. `Facts.of` removes
+repetitions (a line is named for good by prober_id, boot_id and seq), keeps the longest form of each run, and sorts by time. Every
+derivation of silver is a pure function of `Facts`, so the order of reading, the cut into micro-batches and replays cannot change
+a result.
 
 Example: the same file of 1,000 lines read twice gives the same `Facts` as read once.
 """
