@@ -13,8 +13,8 @@ Where nothing is lost the span is [0, start max - i(K)], and exactly 0 only wher
 Committed loss in users' partitions comes from `EpochEnd`: the old epoch ends in the new leader's log below the highest high
 watermark that had been seen in it.
 
-Worked example, P = 100 ms: K issued at 0, records 1..20 acknowledged within 5 ms each and gone, the outage starts in [2000, 2101].
-20 records are lost, the span is [2000 - 105, 2101 - 0] ms = [1895, 2101] ms.
+Worked example, P = 100 ms: K issued at 0, records 1..20 acknowledged within 5 ms each and gone, the outage starts in
+[2000, 2101]. 20 records are lost, the span is [2000 - 105, 2101 - 0] ms = [1895, 2101] ms.
 """
 
 from collections import defaultdict
@@ -201,7 +201,7 @@ def _at(ledger: list[Acked], first_position: int, last_position: int, before_us:
 
 
 def _lost_runs(stream: Stream, ledger: list[Acked], verdicts: _Verdicts, outages: list[Outage]) -> Iterator[Loss]:
-    for first, last in _cut_at_outages(verdicts.lost, ledger, outages):
+    for first, last in _cut_at_outages(verdicts, ledger, outages):
         run_first, run_last = _run_of(ledger, first), _run_of(ledger, last)
         kept_before = [sequence for _, sequence in verdicts.present if sequence < first]
         kept_after = [sequence for sequence, _ in verdicts.present if sequence > last]
@@ -304,20 +304,21 @@ def _committed_loss(one: EpochEnd) -> Loss:
     )
 
 
-def _cut_at_outages(lost: list[Range], ledger: list[Acked], outages: list[Outage]) -> Iterator[Range]:
-    """Runs of lost records: holes between acknowledged sequences do not cut a run, an outage between them does."""
+def _cut_at_outages(verdicts: _Verdicts, ledger: list[Acked], outages: list[Outage]) -> Iterator[Range]:
+    """Runs of lost records: sequences that were never acknowledged do not cut a run; a retained record or an outage does."""
     pieces: list[Range] = []
-    for first, last in lost:
-        if pieces and _no_outage_between(ledger, outages, pieces[-1][1], first) and not _kept_between(lost, pieces[-1][1], first):
+    for first, last in verdicts.lost:
+        before = pieces[-1][1] if pieces else None
+        is_same_run = (
+            before is not None
+            and not common(verdicts.present, [(before, first)])
+            and _no_outage_between(ledger, outages, before, first)
+        )
+        if is_same_run:
             pieces[-1] = (pieces[-1][0], last)
         else:
             pieces.append((first, last))
     yield from pieces
-
-
-def _kept_between(lost: list[Range], last: int, first: int) -> bool:
-    # Sequences between two lost ranges were kept, or never acknowledged; either way a new run begins unless they touch.
-    return first > last + 1 and bool(lost)
 
 
 def _no_outage_between(ledger: list[Acked], outages: list[Outage], last: int, first: int) -> bool:

@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS gold.outages (
     elected_at_max TIMESTAMP COMMENT 'the new leader was recorded: no later',
     known_at_min TIMESTAMP COMMENT 'clients were told of the new leader: no earlier (UTC); NULL: does not apply or is not known',
     known_at_max TIMESTAMP COMMENT 'clients were told of the new leader: no later',
+    is_clean_election BOOLEAN COMMENT 'the control plane proves that the new leader had every committed record; NULL: no election, or not known',
     detection_ms_min DOUBLE COMMENT 'from the start to the fencing: at least so many milliseconds; NULL: does not apply or is not known',
     detection_ms_max DOUBLE COMMENT 'from the start to the fencing: at most so many milliseconds',
     election_ms_min DOUBLE COMMENT 'from the fencing to the new leader: at least so many milliseconds; NULL: does not apply or is not known',

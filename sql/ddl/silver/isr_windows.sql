@@ -15,7 +15,6 @@ CREATE TABLE IF NOT EXISTS silver.isr_windows (
     is_open BOOLEAN NOT NULL COMMENT 'it has not been seen to end',
     isr_before ARRAY<STRING> COMMENT 'in-sync replicas before it left',
     isr_after ARRAY<STRING> COMMENT 'in-sync replicas after it left',
-    is_under_min_isr BOOLEAN COMMENT 'fewer in-sync replicas than min.insync.replicas were left; NULL where the setting is not known',
     incident_id STRING COMMENT 'the incident that it belongs to: windows of a cluster that overlap or are less than a minute apart',
     rule_version STRING NOT NULL COMMENT 'the version of the rule that made the row'
 )

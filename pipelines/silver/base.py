@@ -1,0 +1,90 @@
+"""What every silver table shares: identity, instants as timestamps, durations in milliseconds, bounds as two columns."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pipelines.domain.derivation import Derivation
+from pipelines.domain.facts import Facts, Partition
+from pipelines.domain.incidents import incident_of
+from pipelines.domain.intervals import Bounds
+from pipelines.domain.phases import Recovery
+
+Row = dict[str, Any]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class SilverTable:
+    """A table, the column by which a region of it is replaced, and how its rows follow from a derivation."""
+
+    name: str
+    column: str
+    rows: Callable[[Derivation], Iterator[Row]]
+
+
+def identity(*parts: object) -> str:
+    """A short stable name made of the parts that identify a row."""
+    return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=12).hexdigest()
+
+
+def instant(at_us: int | None) -> datetime | None:
+    """Microseconds since the epoch as a UTC timestamp, to the microsecond."""
+    return None if at_us is None else EPOCH + timedelta(microseconds=at_us)
+
+
+def milliseconds(duration_us: int | None) -> float | None:
+    """Microseconds as milliseconds."""
+    return None if duration_us is None else duration_us / 1000
+
+
+def cluster(facts: Facts) -> Row:
+    """The columns that say which cluster."""
+    return {"system": facts.system, "cluster_id": facts.cluster_id}
+
+
+def shard(partition: Partition) -> Row:
+    """The columns that say which partition."""
+    return {"resource": partition.resource, "shard": partition.shard}
+
+
+def span(start: Bounds, end: Bounds) -> Row:
+    """The four columns of a span with bounds."""
+    return {
+        "started_at_min": instant(start.low),
+        "started_at_max": instant(start.high),
+        "ended_at_min": instant(end.low),
+        "ended_at_max": instant(end.high),
+    }
+
+
+def at(name: str, bounds: Bounds | None) -> Row:
+    """The two columns of a boundary; both None where it does not apply."""
+    return {
+        f"{name}_at_min": instant(bounds.low) if bounds else None,
+        f"{name}_at_max": instant(bounds.high) if bounds else None,
+    }
+
+
+def lasting(name: str, bounds: Bounds) -> Row:
+    """The two columns of a duration in milliseconds."""
+    return {f"{name}_ms_min": milliseconds(bounds.low), f"{name}_ms_max": milliseconds(bounds.high)}
+
+
+def why(recovery: Recovery) -> Row:
+    """The columns that explain an outage."""
+    return {
+        "broker": recovery.broker,
+        "cause": recovery.cause,
+        **at("fenced", recovery.fenced),
+        **at("elected", recovery.elected),
+        **at("known", recovery.known),
+        "is_clean_election": recovery.is_clean_election,
+    }
+
+
+def incident(derivation: Derivation, start: Bounds, end: Bounds) -> Row:
+    """The column that says to which incident a span belongs."""
+    return {"incident_id": incident_of(derivation.incidents, start, end)}

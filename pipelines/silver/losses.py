@@ -1,0 +1,56 @@
+"""silver.losses: what became of acknowledged records, by read-backs and by the ends of old epochs."""
+
+from collections.abc import Iterator
+
+from pipelines.domain.data_loss import RULE_VERSION, Loss
+from pipelines.domain.derivation import Derivation
+from pipelines.domain.incidents import incident_of
+from pipelines.domain.intervals import Bounds
+from pipelines.silver.base import Row, cluster, identity, instant, lasting, shard
+from pipelines.silver.outage_windows import outage_id
+
+TABLE = "silver.losses"
+COLUMN = "checked_at"
+
+
+def rows(derivation: Derivation) -> Iterator[Row]:
+    """One row per finding."""
+    facts = derivation.facts
+    for one in derivation.losses:
+        belongs_to = outage_id(facts.cluster_id, one.stream, one.outage) if one.outage else None
+        yield {
+            **cluster(facts),
+            **shard(one.stream.partition),
+            "kind": one.stream.kind,
+            "lane": one.stream.lane,
+            "loss_id": _loss_id(facts.cluster_id, one, belongs_to),
+            "verdict": one.verdict,
+            "evidence": one.evidence,
+            "records_min": one.records.low,
+            "records_max": one.records.high,
+            **lasting("rpo", one.span),
+            "acked_records": one.acked_records,
+            "acked_from_at": instant(one.acked_from_us),
+            "acked_to_at": instant(one.acked_to_us),
+            "first_position": None if one.first_position is None else str(one.first_position),
+            "last_position": None if one.last_position is None else str(one.last_position),
+            "boot_id": one.boot_id,
+            "outage_id": belongs_to,
+            "checked_at": instant(one.checked_at_us),
+            "incident_id": _incident(derivation, one),
+            "rule_version": RULE_VERSION,
+        }
+
+
+def _loss_id(cluster_id: str, one: Loss, belongs_to: str | None) -> str:
+    names = (one.stream.resource, one.stream.shard, one.stream.kind, one.stream.lane, one.boot_id, one.verdict)
+    return identity(cluster_id, *names, belongs_to or one.first_position)
+
+
+def _incident(derivation: Derivation, one: Loss) -> str | None:
+    if one.outage is not None:
+        return incident_of(derivation.incidents, one.outage.start, one.outage.end)
+    begin, end = one.acked_from_us, one.acked_to_us
+    if begin is None or end is None:
+        return None
+    return incident_of(derivation.incidents, Bounds(begin, begin), Bounds(end, end))
