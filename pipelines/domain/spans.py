@@ -29,9 +29,10 @@ from pipelines.domain.observations import Outcome
 RUN_US_MAX = 3_600_000_000
 """A run is cut after an hour, so that what was open when a collector died is never more than an hour old."""
 
-CLOCK_WINDOW_US = 10_000_000
-"""Bounds of the leader's clock are those that the last one to two such windows of a run prove together: long enough to meet
-fast answers, short enough that a clock that drifts by 100 parts in a million moves by 2 ms at most."""
+CLOCK_WINDOW_US = 5_000_000
+CLOCK_DRIFT_US = 2 * CLOCK_WINDOW_US // 10_000
+"""Bounds of the leader's clock are what the last one to two such windows of a run prove together: long enough to meet fast
+answers, and short enough that two clocks that drift apart by 100 parts in a million do so by a millisecond, which is added."""
 
 MILLISECOND_US = 1000
 
@@ -109,30 +110,30 @@ class SpanBuilder:
             return [self._begin(probe)]
         if self._continues(run, last, probe):
             if probe.outcome == Outcome.ACKED:
-                self._settle(probe.issued_at_us)
+                self._settle(run, probe.issued_at_us)
                 self._unsettled.append(probe)
             else:
                 run.extend(probe)
             self._last = probe
             return []
-        lines = self._end(probe.issued_at_us)
+        lines = self._end(run, probe.issued_at_us)
         lines.append(self._begin(probe))
         return lines
 
     def flush(self) -> list[Line]:
         """The open run as far as it is settled, if it has grown since it was last written."""
-        if self._run is None or self._last is None:
+        run, last = self._run, self._last
+        if run is None or last is None:
             return []
-        self._settle(self._last.issued_at_us + self._period_us)
-        if self._run.count == self._run.written_count:
-            return []
-        return [self._line(self._run, is_open=True)]
+        self._settle(run, last.issued_at_us + self._period_us)
+        return [self._line(run, is_open=True)] if run.count > run.written_count else []
 
     def close(self) -> list[Line]:
         """Ends the open run because no probe follows; the builder can be used again after it."""
-        if self._run is None or self._last is None:
+        run, last = self._run, self._last
+        if run is None or last is None:
             return []
-        return self._end(self._last.issued_at_us + self._period_us)
+        return self._end(run, last.issued_at_us + self._period_us)
 
     def _continues(self, run: "_Run", last: Decided, probe: Decided) -> bool:
         return (
@@ -149,20 +150,17 @@ class SpanBuilder:
         self._last = probe
         return self._line(self._run, is_open=True)
 
-    def _settle(self, next_issued_at_us: int) -> None:
+    def _settle(self, run: "_Run", next_issued_at_us: int) -> None:
         """Moves into the run what ends with the last good that was answered before the next probe's issue."""
-        unsettled, run = self._unsettled, self._run
+        unsettled = self._unsettled
         settled = len(unsettled)
         while settled and unsettled[settled - 1].decided_at_us >= next_issued_at_us:
             settled -= 1
         for _ in range(settled):
-            run.extend(unsettled.popleft())  # type: ignore[union-attr]
+            run.extend(unsettled.popleft())
 
-    def _end(self, next_issued_at_us: int) -> list[Line]:
-        run = self._run
-        if run is None:
-            return []
-        self._settle(next_issued_at_us)
+    def _end(self, run: "_Run", next_issued_at_us: int) -> list[Line]:
+        self._settle(run, next_issued_at_us)
         lines = [self._line(run, is_open=False)]
         lines += [self._line(_Run(probe), is_open=False) for probe in self._unsettled]
         self._unsettled.clear()
@@ -192,15 +190,16 @@ class _Run:
     )
 
     def __init__(self, probe: Decided) -> None:
-        latency = probe.decided_at_us - probe.issued_at_us
+        decided_at = probe.decided_at_us
+        latency = decided_at - probe.issued_at_us
         self.first = self.last = probe
         self.count, self.written_count = 1, 0
-        self.decided_min = self.decided_max = probe.decided_at_us
+        self.decided_min = self.decided_max = decided_at
         self.latency_min = self.latency_max = self.latency_sum = latency
         self.delay_max = None if probe.sent_at_us is None else probe.sent_at_us - probe.issued_at_us
         self.clock: _ClockBounds | None = None
         if probe.server_at_us is not None and probe.sent_at_us is not None:
-            self.clock = _ClockBounds(probe)
+            self.clock = _ClockBounds(probe.issued_at_us, *_clock_offset(probe.sent_at_us, probe.server_at_us, decided_at))
 
     def extend(self, probe: Decided) -> None:
         """Adds the probe that follows. Called for every probe, so it does no more than it must."""
@@ -223,10 +222,11 @@ class _Run:
         if self.delay_max is None or delay > self.delay_max:
             self.delay_max = delay
         if probe.server_at_us is not None:
+            low, high = _clock_offset(probe.sent_at_us, probe.server_at_us, decided)
             if self.clock is None:
-                self.clock = _ClockBounds(probe)
+                self.clock = _ClockBounds(probe.issued_at_us, low, high)
             else:
-                self.clock.extend(probe)
+                self.clock.extend(probe.issued_at_us, low, high)
 
     def fields(self) -> Line:
         """The run as fields of a `Probes` record."""
@@ -264,39 +264,34 @@ class _Run:
 
 
 class _ClockBounds:
-    """The leader's clock minus ours: each acknowledgement with the leader's time of append bounds it, and the bounds of one
-    window of time are intersected. The append lies between our send and our receipt; its stamp is cut to milliseconds."""
+    """The leader's clock minus ours: each acknowledgement that carries the leader's time of append bounds it."""
 
     __slots__ = ("high", "low", "previous_high", "previous_low", "window")
 
-    def __init__(self, probe: Decided) -> None:
+    def __init__(self, at_us: int, low: int, high: int) -> None:
         self.previous_low: int | None = None
         self.previous_high: int | None = None
-        self._open_window(probe)
+        self.window, self.low, self.high = at_us, low, high
 
-    def _open_window(self, probe: Decided) -> None:
-        self.window = probe.issued_at_us
-        self.low, self.high = _clock_offset(probe)
-
-    def extend(self, probe: Decided) -> None:
-        if probe.issued_at_us - self.window >= CLOCK_WINDOW_US:
+    def extend(self, at_us: int, low: int, high: int) -> None:
+        if at_us - self.window >= CLOCK_WINDOW_US:
             self.previous_low, self.previous_high = self.low, self.high
-            self._open_window(probe)
+            self.window, self.low, self.high = at_us, low, high
             return
-        low, high = _clock_offset(probe)
-        low, high = max(low, self.low), min(high, self.high)
-        if low > high:
-            # The two cannot both be true of one offset: the leader's clock was stepped. What it said before is void.
+        both_low, both_high = max(low, self.low), min(high, self.high)
+        if both_low > both_high:
+            # The two cannot both be true of one offset: the leader's clock was stepped. What was proven before is void.
             self.previous_low = self.previous_high = None
-            self._open_window(probe)
+            self.window, self.low, self.high = at_us, low, high
         else:
-            self.low, self.high = low, high
+            self.low, self.high = both_low, both_high
 
     def bounds(self) -> tuple[int, int]:
-        if self.previous_low is None or self.previous_high is None:
-            return self.low, self.high
-        low, high = max(self.low, self.previous_low), min(self.high, self.previous_high)
-        return (low, high) if low <= high else (self.low, self.high)
+        low, high = self.low, self.high
+        if self.previous_low is not None and self.previous_high is not None:
+            both = max(low, self.previous_low), min(high, self.previous_high)
+            low, high = both if both[0] <= both[1] else (low, high)
+        return low - CLOCK_DRIFT_US, high + CLOCK_DRIFT_US
 
 
 def late_runs(acks: Iterable[LateAck]) -> list[Line]:
@@ -331,7 +326,6 @@ def _is_next(position: int | str | None, following: int | str | None) -> bool:
     return position is None and following is None
 
 
-def _clock_offset(probe: Decided) -> tuple[int, int]:
-    server_at = probe.server_at_us or 0
-    sent_at = probe.issued_at_us if probe.sent_at_us is None else probe.sent_at_us
-    return server_at - probe.decided_at_us, server_at + MILLISECOND_US - 1 - sent_at
+def _clock_offset(sent_at_us: int, server_at_us: int, decided_at_us: int) -> tuple[int, int]:
+    """The append lay between our send and our receipt, and its stamp is cut to milliseconds."""
+    return server_at_us - decided_at_us, server_at_us + MILLISECOND_US - 1 - sent_at_us
