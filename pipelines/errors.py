@@ -51,3 +51,7 @@ class LabError(LastackError):
 
 class TimedOut(LastackError):
     """A condition that was waited for did not come true within its limit."""
+
+
+class ProcessFailed(LastackError):
+    """A process of ours could not be started, or ended when it should not have."""
