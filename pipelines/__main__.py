@@ -30,7 +30,9 @@ def _print_version(is_asked: bool) -> None:
 
 @app.callback()
 def lastack(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Options that stand before a command."""
 

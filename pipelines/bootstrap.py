@@ -3,8 +3,9 @@
 Run by `make` with the system's own Python before anything is installed. So it imports the standard library only, and keeps to
 what an old Python 3 can read: it must be able to say that it is too old.
 
-The rule: `.venv/.made-from-lock` is written last and says what the environment was made from: the place, the Python, the lock. One
-that says the same is used as it is, one of another lock is brought up to this one, any other (a half-made one, too) is made anew.
+The rule: `.venv/.made-from-lock` is written last and says what the environment was made from: the place, the Python, the lock.
+One that says the same is used as it is, one of another lock is brought up to this one, any other (a half-made one, too) is
+made anew.
 
 Example: `python3 pipelines/bootstrap.py .venv` on a fresh clone installs about 90 packages in a minute; run again, it prints
 nothing and takes 0.1 s.

@@ -112,8 +112,8 @@ def install_browser(
     apt_get = apt_get or shutil.which("apt-get")
     if not (may and apt_get):
         raise UsageError(
-            "the tests of the pages need Chromium or Chrome and none is installed; install one (as root: apt-get install -y chromium)"
-            " or name it in LASTACK_BROWSER"
+            "the tests of the pages need Chromium or Chrome, and none is installed; install one"
+            " (as root: apt-get install -y chromium) or name it in LASTACK_BROWSER"
         )
     for command in (
         [apt_get, "update", "--quiet=2"],
@@ -130,9 +130,7 @@ def install_browser(
 def report(checks: list[Check]) -> str:
     """The checks as lines of text, widths aligned."""
     rows = [f"{'ok' if check.is_ok else 'missing':8} {check.name:8} {check.found}" for check in checks]
-    return "\n".join(
-        row + (f"  ->  {check.remedy}" if check.remedy else "") for row, check in zip(rows, checks, strict=True)
-    )
+    return "\n".join(row + (f"  ->  {check.remedy}" if check.remedy else "") for row, check in zip(rows, checks, strict=True))
 
 
 def main(arguments: list[str]) -> int:

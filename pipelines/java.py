@@ -8,7 +8,6 @@ Example: with only Java 25 on PATH the error reads "no suitable Java: found 25 (
 apt-get install -y openjdk-17-jre-headless".
 """
 
-import glob
 import os
 import re
 import shutil
@@ -102,9 +101,7 @@ def find_java(environ: Mapping[str, str] | None = None, folders: tuple[str, ...]
 def ask(executable: Path, place: str) -> Java | str:
     """What a `java` program says of itself, or a sentence when it says nothing."""
     try:
-        answer = subprocess.run(
-            [executable, "--list-modules"], capture_output=True, text=True, timeout=ASK_SECONDS, check=False
-        )
+        answer = subprocess.run([executable, "--list-modules"], capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{place} that does not run ({type(error).__name__})"
     modules = dict(line.split("@", 1) for line in answer.stdout.splitlines() if "@" in line)
@@ -153,5 +150,5 @@ def _places(environ: Mapping[str, str], folders: tuple[str, ...]) -> Iterator[tu
     if on_path:
         yield "java on PATH", Path(on_path)
     for pattern in folders:
-        for home in sorted(glob.glob(pattern)):
-            yield home, Path(home) / "bin" / "java"
+        for home in sorted(Path("/").glob(pattern.removeprefix("/"))):
+            yield str(home), home / "bin" / "java"

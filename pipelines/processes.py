@@ -19,7 +19,6 @@ import functools
 import os
 import queue
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -27,6 +26,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from signal import Signals
 
 from pipelines.errors import ProcessFailed, TimedOut
 
@@ -70,7 +70,7 @@ class Child:
         """Whether it still runs; a paused process does."""
         return self.exit_code is None
 
-    def signal(self, number: signal.Signals) -> bool:
+    def send(self, number: Signals) -> bool:
         """Sends a signal to the process itself; False when it was gone already."""
         if not self.is_alive():
             return False
@@ -86,18 +86,18 @@ class Child:
 
     def kill(self) -> None:
         """Ends the whole group at once and returns when the process is gone."""
-        self._signal_group(signal.SIGKILL)
+        self._signal_group(Signals.SIGKILL)
         self.wait(KILL_SECONDS)
 
     def stop(self, grace_seconds: float = 10.0) -> int:
         """Ends it: SIGTERM, and SIGKILL for the group when it has not gone within the grace. Returns its exit code."""
         if self.is_alive():
-            self._signal_group(signal.SIGTERM)
-            self._signal_group(signal.SIGCONT)  # a paused process cannot hear the first one
+            self._signal_group(Signals.SIGTERM)
+            self._signal_group(Signals.SIGCONT)  # a paused process cannot hear the first one
             with contextlib.suppress(TimedOut):
                 self.wait(grace_seconds)
         # Also when it went by itself: what it started may still be there.
-        self._signal_group(signal.SIGKILL)
+        self._signal_group(Signals.SIGKILL)
         return self.wait(KILL_SECONDS)
 
     def log_tail(self, lines: int = 20) -> str:
@@ -108,7 +108,7 @@ class Child:
             file.seek(max(0, self.log_path.stat().st_size - 64 * 1024))
             return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
 
-    def _signal_group(self, number: signal.Signals) -> None:
+    def _signal_group(self, number: Signals) -> None:
         # A group that is gone is what we wanted. Its number is not given to another process while the leader is unreaped
         # or any member lives; after that, the kernel hands process ids out in a circle.
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -121,7 +121,7 @@ def spawn(
     log_path: Path,
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
-    death_signal: signal.Signals = signal.SIGKILL,
+    death_signal: Signals = Signals.SIGKILL,
 ) -> Child:
     """Starts a command whose output is appended to a log, and which dies with us.
 
@@ -141,7 +141,7 @@ def spawn(
         raise ProcessFailed(f"cannot start {name}: there is no program {command[0]}")
     log_path.parent.mkdir(parents=True, exist_ok=True)
     launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), str(int(death_signal))]
-    arguments = [*launcher, os.path.abspath(program), *command[1:]]
+    arguments = [*launcher, str(Path(program).absolute()), *command[1:]]
 
     def start() -> subprocess.Popen[bytes]:
         with log_path.open("ab") as log:
@@ -161,9 +161,7 @@ def spawn(
         raise ProcessFailed(f"cannot start {name} ({command[0]}): {error}") from error
 
 
-def wait_until(
-    condition: Callable[[], bool], timeout_seconds: float, what: str, poll_seconds: float = POLL_SECONDS
-) -> None:
+def wait_until(condition: Callable[[], bool], timeout_seconds: float, what: str, poll_seconds: float = POLL_SECONDS) -> None:
     """Returns as soon as the condition holds; asks at least once.
 
     Args:
