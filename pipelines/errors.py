@@ -55,3 +55,11 @@ class TimedOut(LastackError):
 
 class ProcessFailed(LastackError):
     """A process of ours could not be started, or ended when it should not have."""
+
+
+class DamagedFile(LastackError):
+    """A small file that another process of ours replaces whole is not as that process writes it."""
+
+
+class BrokerRefused(LastackError):
+    """A broker answered and said no, and asking again would not help."""

@@ -1,0 +1,171 @@
+"""How is a Kafka cluster asked and changed as an operator does it: topics, settings, brokers?
+
+The rule: a call returns what Kafka answered, or raises one of our errors that names the object and Kafka's own code. Nothing is
+altered that already exists: a topic that is there already is an error, not an update.
+
+Example: `Admin({"bootstrap.servers": "127.0.0.1:9092"}).create_topic("probe", partitions=6, replicas=3)` returns when the
+controller has acknowledged it; `wait_until_led("probe", 30)` when every partition has a leader and its whole ISR.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from pipelines.errors import BrokerRefused, ConnectionFailed, RetryableError, TimedOut, Unauthorised
+from pipelines.processes import wait_until
+
+TIMEOUT_SECONDS = 10.0
+
+# By the names that librdkafka gives; those that begin with an underscore are its own, the others are Kafka's.
+_UNAUTHORISED = {
+    "_AUTHENTICATION",
+    "SASL_AUTHENTICATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED",
+}
+_NOT_REACHED = {"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE"}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition as the cluster's metadata shows it. `leader` is None while there is none."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has a leader and every replica is in sync."""
+        return self.leader is not None and set(self.isr) == set(self.replicas)
+
+
+class Admin:
+    """An operator's view of one cluster. Takes librdkafka's properties; keeps one connection per broker, and closes them."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._address = str(properties.get("bootstrap.servers", "?"))
+        # librdkafka logs each refused connection to standard error; what matters comes back as an error of the call.
+        self._client = AdminClient({**properties, "log_level": 0})
+
+    def brokers(self) -> frozenset[int]:
+        """The ids of the brokers that are registered and not fenced."""
+        return frozenset(self._metadata(None).brokers)
+
+    def cluster_id(self) -> str:
+        """The cluster's own id."""
+        return str(self._metadata(None).cluster_id)
+
+    def topics(self) -> frozenset[str]:
+        """The names of all topics that we may see."""
+        return frozenset(self._metadata(None).topics)
+
+    def partitions(self, topic: str) -> list[PartitionState]:
+        """The partitions of a topic in order; empty when there is no such topic."""
+        # The whole list is asked for: asking for a topic by its name would have a lenient broker create it.
+        found = self._metadata(None).topics.get(topic)
+        if found is None:
+            return []
+        if found.error is not None:
+            raise _as_ours(found.error, f"the metadata of the topic {topic}", self._address)
+        states = (
+            PartitionState(number, one.leader if one.leader >= 0 else None, tuple(one.replicas), tuple(one.isrs))
+            for number, one in found.partitions.items()
+        )
+        return sorted(states, key=lambda state: state.partition)
+
+    def create_topic(
+        self, topic: str, partitions: int, replicas: int, settings: Mapping[str, str] | None = None, timeout: float = TIMEOUT_SECONDS
+    ) -> None:
+        """Creates a topic. Raises BrokerRefused (TOPIC_ALREADY_EXISTS) when it is there."""
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(settings or {}))
+        answer = self._client.create_topics([new], operation_timeout=timeout, request_timeout=timeout)[topic]
+        self._result(answer, f"creating the topic {topic}", timeout)
+
+    def create_assigned_topic(
+        self, topic: str, assignment: list[list[int]], settings: Mapping[str, str] | None = None, timeout: float = TIMEOUT_SECONDS
+    ) -> None:
+        """Creates a topic whose partition `p` has the replicas `assignment[p]`, the preferred leader first."""
+        new = NewTopic(topic, num_partitions=len(assignment), replica_assignment=assignment, config=dict(settings or {}))
+        answer = self._client.create_topics([new], operation_timeout=timeout, request_timeout=timeout)[topic]
+        self._result(answer, f"creating the topic {topic}", timeout)
+
+    def delete_topic(self, topic: str, timeout: float = TIMEOUT_SECONDS) -> None:
+        """Deletes a topic and returns when the metadata no longer shows it."""
+        answer = self._client.delete_topics([topic], operation_timeout=timeout, request_timeout=timeout)[topic]
+        self._result(answer, f"deleting the topic {topic}", timeout)
+        wait_until(lambda: topic not in self.topics(), timeout, f"the topic {topic} to be gone")
+
+    def topic_id(self, topic: str, timeout: float = TIMEOUT_SECONDS) -> str:
+        """The topic's id, in Kafka's own base64 form; a topic created anew under the same name has another."""
+        answer = self._client.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic]
+        return str(self._result(answer, f"describing the topic {topic}", timeout).topic_id)
+
+    def broker_settings(self, broker: int, timeout: float = TIMEOUT_SECONDS) -> dict[str, str | None]:
+        """The effective settings of a broker; None for a value that it keeps to itself (a password)."""
+        return self._settings(ConfigResource(ResourceType.BROKER, str(broker)), f"the settings of broker {broker}", timeout)
+
+    def topic_settings(self, topic: str, timeout: float = TIMEOUT_SECONDS) -> dict[str, str | None]:
+        """The effective settings of a topic, defaults included."""
+        return self._settings(ConfigResource(ResourceType.TOPIC, topic), f"the settings of the topic {topic}", timeout)
+
+    def wait_for_brokers(self, brokers: frozenset[int], timeout: float) -> None:
+        """Returns when exactly these brokers are registered and not fenced. Raises TimedOut."""
+
+        def are_there() -> bool:
+            try:
+                return self.brokers() == brokers
+            except (ConnectionFailed, RetryableError):
+                return False  # nobody answers yet, or the one that did is going; the limit ends it
+
+        wait_until(are_there, timeout, f"the brokers {sorted(brokers)} at {self._address}")
+
+    def wait_until_led(self, topic: str, timeout: float) -> None:
+        """Returns when every partition of a topic has a leader and its whole ISR. Raises TimedOut."""
+
+        def is_led() -> bool:
+            try:
+                states = self.partitions(topic)
+            except (ConnectionFailed, RetryableError):
+                return False
+            return bool(states) and all(state.is_whole for state in states)
+
+        wait_until(is_led, timeout, f"a leader and the whole ISR for every partition of {topic}")
+
+    def _settings(self, resource: Any, what: str, timeout: float) -> dict[str, str | None]:
+        answer = self._client.describe_configs([resource], request_timeout=timeout)[resource]
+        entries = self._result(answer, what, timeout)
+        return {name: entry.value for name, entry in entries.items()}
+
+    def _metadata(self, topic: str | None) -> Any:
+        try:
+            return self._client.list_topics(topic, timeout=TIMEOUT_SECONDS)
+        except KafkaException as error:
+            raise _as_ours(error.args[0], "the cluster's metadata", self._address) from error
+
+    def _result(self, answer: "Future[Any]", what: str, timeout: float) -> Any:
+        try:
+            return answer.result(timeout + TIMEOUT_SECONDS)
+        except FutureTimeout as error:
+            raise TimedOut(f"waited {timeout:g} s for {what} at {self._address}, in vain") from error
+        except KafkaException as error:
+            raise _as_ours(error.args[0], what, self._address) from error
+
+
+def _as_ours(error: Any, what: str, address: str) -> Exception:
+    """Our error for one of Kafka's. It names what failed, where, and Kafka's own code."""
+    text = f"{what} at {address}: {error.name()}: {error.str()}"
+    if error.name() in _UNAUTHORISED:
+        return Unauthorised(f"not allowed: {text}; check the user and its ACLs")
+    if error.name() in _NOT_REACHED:
+        return ConnectionFailed(f"not reached: {text}; check the address and whether the brokers run")
+    if error.retriable():
+        return RetryableError(text)
+    return BrokerRefused(text)
