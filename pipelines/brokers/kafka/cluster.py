@@ -124,9 +124,7 @@ class Cluster:
             await self._relink(fresh.brokers)
         return self._known.metadata if topics is None else fresh
 
-    async def list_offsets(
-        self, node: int, which: Mapping[TopicPartition, int], deadline: float, timestamp: int = LATEST
-    ) -> Answer:
+    async def list_offsets(self, node: int, which: Mapping[TopicPartition, int], deadline: float, timestamp: int = LATEST) -> Answer:
         """Asks a leader for an offset of each partition, in one request.
 
         Args:
@@ -146,8 +144,7 @@ class Cluster:
             ListOffsetsRequest.ListOffsetsTopic(
                 name=topic,
                 partitions=[
-                    partition(partition_index=one.partition, current_leader_epoch=epoch, timestamp=timestamp)
-                    for one, epoch in items
+                    partition(partition_index=one.partition, current_leader_epoch=epoch, timestamp=timestamp) for one, epoch in items
                 ],
             )
             for topic, items in _grouped(which)
@@ -157,9 +154,7 @@ class Cluster:
         return replace(
             answer,
             body={
-                TopicPartition(topic.name, one.partition_index): Offset(
-                    error_or_none(one.error_code), one.offset, one.leader_epoch
-                )
+                TopicPartition(topic.name, one.partition_index): Offset(error_or_none(one.error_code), one.offset, one.leader_epoch)
                 for topic in answer.body.topics
                 for one in topic.partitions
             },

@@ -11,6 +11,9 @@ Example: `Connection.plain("127.0.0.1:9092").librdkafka()` is `{"bootstrap.serve
 "PLAINTEXT"}`.
 """
 
+import base64
+import functools
+import re
 import ssl
 import tempfile
 from dataclasses import dataclass, field
@@ -20,8 +23,11 @@ from typing import NamedTuple, Self
 
 from pipelines.errors import UsageError
 
-PEM_KEY_OF_JAVA = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")
-"""Java reads PKCS#8 keys only (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory)."""
+PKCS8 = re.compile(r"-----BEGIN (ENCRYPTED )?PRIVATE KEY-----([A-Za-z0-9+/=\s]+)-----END")
+"""Java reads keys of this form only (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory)."""
+PBES2 = bytes.fromhex("06092a864886f70d01050d")
+"""The object identifier of the encryption that openssl uses by default. Kafka's Java client asks the JDK for it by a name that
+JDK 17 and 21 do not know (NoSuchAlgorithmException: PBES2 SecretKeyFactory not available), so it cannot read such a key."""
 
 JAAS_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -150,11 +156,7 @@ class Connection:
             settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.tls.ca}
         if self.tls.certificate is None or self.tls.key is None:
             return settings
-        if not any(head in self.tls.key for head in PEM_KEY_OF_JAVA):
-            raise UsageError(
-                "the client key is PEM but not PKCS#8, and Kafka's Java client reads nothing else;"
-                " convert it: openssl pkcs8 -topk8 -nocrypt -in client.key -out client.pk8.key"
-            )
+        _check_key_of_java(self.tls.key)
         settings |= {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.certificate.chain": self.tls.certificate,
@@ -166,21 +168,7 @@ class Connection:
 
     def tls_context(self) -> ssl.SSLContext | None:
         """The TLS settings as Python takes them; None without TLS. Raises UsageError for PEM that cannot be read."""
-        if not self.security.has_tls:
-            return None
-        try:
-            context = ssl.create_default_context(cadata=self.tls.ca)
-            context.check_hostname = self.tls.verifies_hostname
-            # Newer Pythons refuse certificates without key identifiers, as home-made authorities write them; Kafka takes them.
-            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-            if self.tls.certificate is not None and self.tls.key is not None:
-                _load_own_certificate(context, self.tls.certificate, self.tls.key, self.tls.key_password)
-        except (ssl.SSLError, ValueError) as error:
-            raise UsageError(
-                f"the TLS settings cannot be used: {error}; expected PEM: -----BEGIN CERTIFICATE----- for certificates,"
-                " -----BEGIN PRIVATE KEY----- or -----BEGIN ENCRYPTED PRIVATE KEY----- (with ssl.key.password) for the key"
-            ) from error
-        return context
+        return _context(self.tls) if self.security.has_tls else None
 
 
 def addresses(text: str) -> tuple[Address, ...]:
@@ -202,8 +190,41 @@ def _address(part: str) -> Address:
     return Address(host.strip("[]"), int(port))
 
 
+@functools.lru_cache(maxsize=4)
+def _context(tls: Tls) -> ssl.SSLContext:
+    """Made once, not for every connection: reading the system's certificates takes some 20 ms."""
+    try:
+        context = ssl.create_default_context(cadata=tls.ca)
+        context.check_hostname = tls.verifies_hostname
+        # Newer Pythons refuse certificates without key identifiers, as home-made authorities write them; Kafka takes them.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if tls.certificate is not None and tls.key is not None:
+            _load_own_certificate(context, tls.certificate, tls.key, tls.key_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise UsageError(
+            f"the TLS certificates or the key cannot be used ({error}): is the PEM whole, does the key belong to the"
+            " certificate, and is ssl.key.password right if the key is encrypted?"
+        ) from error
+    return context
+
+
 def _jaas_quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _check_key_of_java(key: str) -> None:
+    """Raises UsageError for a key that Kafka's Java client (in Spark, for the read-back) cannot read."""
+    match = PKCS8.search(key)
+    if match is None:
+        raise UsageError(
+            "the client key is PEM but not PKCS#8, and Kafka's Java client reads nothing else;"
+            " convert it: openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES -in client.key -out client.pk8.key"
+        )
+    if match[1] and PBES2 in base64.b64decode(match[2])[:64]:
+        raise UsageError(
+            "the client key is encrypted with PBES2, which Kafka's Java client cannot read on Java 17 and 21;"
+            " encrypt it otherwise: openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES -in client.key -out client.pk8.key"
+        )
 
 
 def _load_own_certificate(context: ssl.SSLContext, certificate: str, key: str, password: str | None) -> None:

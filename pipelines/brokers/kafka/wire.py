@@ -38,6 +38,9 @@ RENAMED = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER", 10: "MESSAGE
 """Error codes that kafka-python still calls by older names than org.apache.kafka.common.protocol.Errors."""
 
 UNSUPPORTED_VERSION = 35
+ILLEGAL_SASL_STATE = 34
+NAME_MISMATCH = (62, 64)
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 RENEWED_AT = 0.85
 """The part of a SASL session's life after which its wire is not used for anything new."""
 
@@ -159,8 +162,12 @@ class Wire(asyncio.Protocol):
                     await wire._authenticate(connection.sasl)
         except TimeoutError as error:
             wire.close()
-            step = "no connection" if wire._transport is None else "connected, but no answer"
-            raise NoAnswer(address, f"{step} within the time limit; is the address right, and is a firewall between?") from error
+            hint = (
+                "no connection within the time limit; is the address right, and is a firewall between?"
+                if wire._transport is None
+                else "connected, but no answer within the time limit; is this a Kafka listener, and is security.protocol right for it?"
+            )
+            raise NoAnswer(address, hint) from error
         except BaseException:
             wire.close()
             raise
@@ -275,12 +282,12 @@ class Wire(asyncio.Protocol):
         try:
             await loop.create_connection(lambda: self, self.address.host, self.address.port, **options)
         except ssl.SSLCertVerificationError as error:
-            raise NotLetIn(
-                self.address,
-                f"its certificate is not trusted: {error.verify_message}; give the authority that signed it with"
-                " ssl.truststore.type=PEM and ssl.truststore.location",
-                "TLS_FAILED",
-            ) from error
+            hint = (
+                "connect by a name that is in the certificate, or set ssl.endpoint.identification.algorithm to nothing"
+                if error.verify_code in NAME_MISMATCH
+                else "give the authority that signed it with ssl.truststore.type=PEM and ssl.truststore.location"
+            )
+            raise NotLetIn(self.address, f"its certificate is refused: {error.verify_message}; {hint}", "TLS_FAILED") from error
         except ssl.SSLError as error:
             raise NotKafka(
                 self.address, f"no TLS there ({_reason(error)}); is security.protocol right for this listener?", "TLS_FAILED"
@@ -290,6 +297,9 @@ class Wire(asyncio.Protocol):
         except ConnectionRefusedError as error:
             raise NotReached(self.address, "connection refused: nobody listens on this port") from error
         except ConnectionError as error:
+            if context is not None:
+                text = "hangs up on TLS's first bytes; is security.protocol right for this listener?"
+                raise NotKafka(self.address, text, "TLS_FAILED") from error
             raise NotReached(self.address, f"the connection ended while it was made: {error}", "CONNECTION_LOST") from error
         except OSError as error:
             refused = "refused" in str(error).lower()
@@ -321,6 +331,8 @@ class Wire(asyncio.Protocol):
         handshake = (await self.request(SaslHandshakeRequest(mechanism=sasl.mechanism), None)).body
         if handshake.error_code != 0:
             offered = ", ".join(handshake.mechanisms) or "none"
+            if handshake.error_code == ILLEGAL_SASL_STATE:
+                raise NotKafka(self.address, "this listener has no SASL; set security.protocol to PLAINTEXT or SSL")
             raise NotLetIn(
                 self.address,
                 f"does not take SASL mechanism {sasl.mechanism} ({error_name(handshake.error_code)}); it offers: {offered}",
