@@ -150,7 +150,7 @@ class Spool:
         """Why the disk takes no lines; None while it does."""
         return self._trouble
 
-    def write(self, kind: type[Record], **fields: Any) -> Record:
+    def write(self, kind: type[Record], /, **fields: Any) -> Record:
         """Appends one record and returns it with its envelope filled in. Raises SpoolError only when the disk is full *and*
         more than `backlog_bytes_max` waits in memory: the collector did not stop collecting."""
         with self._lock:

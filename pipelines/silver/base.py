@@ -35,6 +35,12 @@ def instant(at_us: int | None) -> datetime | None:
     return None if at_us is None else EPOCH + timedelta(microseconds=at_us)
 
 
+def microseconds(instant: datetime) -> int:
+    """The inverse of `instant`, without the rounding of a float."""
+    since = instant - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
 def milliseconds(duration_us: int | None) -> float | None:
     """Microseconds as milliseconds."""
     return None if duration_us is None else duration_us / 1000

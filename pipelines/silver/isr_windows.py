@@ -1,14 +1,13 @@
 """silver.isr_windows: the spans in which a replica was out of the in-sync replicas, and why."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.facts import Partition
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.replication import RULE_VERSION, OutOfSync
-from pipelines.silver.base import EPOCH, Row, cluster, identity, incident, shard, span
+from pipelines.silver.base import Row, cluster, identity, incident, microseconds, shard, span
 
 TABLE = "silver.isr_windows"
 COLUMN = "started_at_max"
@@ -35,7 +34,7 @@ def rows(derivation: Derivation) -> Iterator[Row]:
 
 def seed(row: dict[str, Any]) -> OutOfSync:
     """A row of the table, taken back as a span that was open when the facts begin."""
-    start = Bounds(_microseconds(row["started_at_min"]), _microseconds(row["started_at_max"]))
+    start = Bounds(microseconds(row["started_at_min"]), microseconds(row["started_at_max"]))
     return OutOfSync(
         Partition(row["resource"], row["shard"]),
         row["replica"],
@@ -46,7 +45,3 @@ def seed(row: dict[str, Any]) -> OutOfSync:
         tuple(row["isr_after"]),
     )
 
-
-def _microseconds(value: datetime) -> int:
-    since = value - EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

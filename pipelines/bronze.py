@@ -1,0 +1,122 @@
+"""Which lines of the landing are observations, and which go to the quarantine with what reason?
+
+The rule: a line is good when it is a JSON object of a known format and record, every required field is there, every field has its
+type, fixed words are of their vocabulary, the span does not end before it starts, and counts agree with sequences. This is
+`pipelines.domain.landing.decode`, said natively for Spark: one pass, no Python worker. A test holds the two against each other.
+
+A bad line never stops the stream. It goes to bronze.quarantine with its reason; that table is bounded, the newest lines are kept.
+"""
+
+import dataclasses
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+from pipelines.domain.landing import VOCABULARY
+from pipelines.domain.observations import FORMAT, RECORDS
+from pipelines.lakehouse import Lakehouse
+
+OBSERVATIONS = "bronze.observations"
+QUARANTINE = "bronze.quarantine"
+ADDED = ("day", "ingested_at")
+"""Columns that bronze adds to the landing's own."""
+
+LINE_LIMIT = 4_000
+QUARANTINE_ROWS_MAX = 10_000
+
+
+def parsed(lines: DataFrame, schema: StructType) -> DataFrame:
+    """Lines (columns `value`, `file`) with every column of the observations' `schema`, and `reason`, NULL for a good line."""
+    landed = [field for field in schema if field.name not in ADDED]
+    fields = [StructField("format", LongType()), *(StructField(one.name, one.dataType) for one in landed), CORRUPT]
+    body = f.from_json("value", StructType(fields), {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT.name})
+    rows = lines.withColumn("body", body).select("value", "file", "body.*")
+    rows = rows.withColumn("reason", _reason())
+    for one in landed:
+        if isinstance(one.dataType, BooleanType) and one.name in DEFAULT_FALSE:
+            rows = rows.withColumn(one.name, f.when(f.col("record").isin(*DEFAULT_FALSE[one.name]), f.coalesce(one.name, f.lit(False))))
+    return rows.withColumn("ingested_at", f.current_timestamp()).withColumn("day", f.to_date(f.timestamp_micros("ended_at_us")))
+
+
+def good(rows: DataFrame, schema: StructType) -> DataFrame:
+    """The good lines, with the columns of the observations' schema in order."""
+    return rows.where("reason IS NULL").select(*(field.name for field in schema))
+
+
+def bad(rows: DataFrame, schema: StructType) -> DataFrame:
+    """The bad lines, with the columns of the quarantine's schema in order."""
+    quarantined = rows.where("reason IS NOT NULL").select(
+        f.sha2(f.concat_ws("\n", "file", "value"), 256).alias("line_id"),
+        "file",
+        "reason",
+        f.substring("value", 1, LINE_LIMIT).alias("line"),
+        "ingested_at",
+    )
+    return quarantined.dropDuplicates(["line_id"]).select(*(field.name for field in schema))
+
+
+CORRUPT = StructField("_corrupt", StringType())
+
+DEFAULT_FALSE: dict[str, list[str]] = {}
+for _kind in RECORDS.values():
+    for _field in dataclasses.fields(_kind):
+        if _field.default is False:
+            DEFAULT_FALSE.setdefault(_field.name, []).append(_kind.record)
+"""Boolean fields that may be left out and are false then, and the records that have them."""
+
+
+def _reason() -> Column:
+    """The first thing that is wrong with a row, NULL when nothing is."""
+    record = f.col("record")
+    known = [_missing(name) for name in RECORDS]
+    checks: list[Column] = [
+        f.when(
+            f.col("_corrupt").isNotNull() | record.isNull() & f.col("format").isNull(),
+            f.lit("not a JSON object with fields of the right types"),
+        ),
+        f.when(
+            f.col("format").isNull() | (f.col("format") != FORMAT),
+            f.concat(f.lit("format is "), _text("format"), f.lit(f", this reader knows {FORMAT}")),
+        ),
+        f.when(
+            record.isNull() | ~record.isin(*RECORDS),
+            f.concat(f.lit("record is "), _text("record"), f.lit(f", expected one of {', '.join(RECORDS)}")),
+        ),
+        *known,
+        *(_outside(name, words) for name, words in VOCABULARY.items()),
+        f.when(f.col("ended_at_us") < f.col("started_at_us"), f.concat(record, f.lit(" ends before it starts"))),
+        f.when(f.col("count") < 1, f.concat(record, f.lit(".count is below 1"))),
+        f.when(
+            f.col("last_sequence") - f.col("first_sequence") + 1 != f.col("count"),
+            f.concat(record, f.lit(" has sequences that do not agree with its count")),
+        ),
+    ]
+    return f.coalesce(*checks)
+
+
+def _missing(record: str) -> Column:
+    required = [one.name for one in dataclasses.fields(RECORDS[record]) if one.default is dataclasses.MISSING]
+    absent = f.concat_ws(", ", *(f.when(f.col(name).isNull(), f.lit(name)) for name in required))
+    anything = reduce(lambda left, right: left | right, (f.col(name).isNull() for name in required))
+    return f.when((f.col("record") == record) & anything, f.concat(f.lit(f"{record} misses "), absent))
+
+
+def _outside(name: str, words: frozenset[str]) -> Column:
+    return f.when(
+        f.col(name).isNotNull() & ~f.col(name).isin(*sorted(words)),
+        f.concat(f.lit(f"{name} is "), _text(name), f.lit(f", expected one of {', '.join(sorted(words))}")),
+    )
+
+
+def _text(name: str) -> Column:
+    return f.coalesce(f.col(name).cast("string"), f.lit("missing"))
+
+
+def bound_quarantine(lakehouse: Lakehouse) -> None:
+    """Keeps the newest lines of the quarantine: a collector gone mad must not fill the disk with its nonsense."""
+    newest = lakehouse.read(QUARANTINE).select("ingested_at").orderBy(f.col("ingested_at").desc())
+    oldest_kept = newest.limit(QUARANTINE_ROWS_MAX + 1).agg(f.count("*"), f.min("ingested_at")).collect()[0]
+    if oldest_kept[0] > QUARANTINE_ROWS_MAX:
+        lakehouse.delete(QUARANTINE, f"ingested_at <= TIMESTAMP '{oldest_kept[1]}'")

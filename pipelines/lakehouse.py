@@ -1,0 +1,163 @@
+"""Where are the tables, and how does Spark read and write them? The only module that knows a SparkSession.
+
+The rule: sql/ddl/<layer>/<table>.sql is the only source of a schema. A table is made from it when it is not there, and an existing
+one must have exactly its columns. Writes come in two kinds, both of which may be repeated without effect: an append that carries a
+transaction number (a replayed micro-batch appends nothing twice), and the replacement of a region of a table by what has been
+derived for that region.
+
+Example: `lakehouse.replace("gold.outages", rows, "cluster_id = 'c' AND started_at_max >= TIMESTAMP '2026-11-21 04:00:00'")`.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from delta.tables import DeltaTable
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from pipelines import jars
+from pipelines.errors import LakehouseError
+from pipelines.resources import resource
+from pipelines.settings import Home
+
+SESSION: dict[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Batches are tiny: every task, plan and log replay that is not needed is latency.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "50",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""What a small local session needs; a cluster's own spark-defaults may override by being given to `session`."""
+
+
+@contextmanager
+def session(
+    home: Home,
+    *,
+    master: str = "local[2]",
+    memory: str = "1g",
+    extra: dict[str, str] | None = None,
+    pass_fds: tuple[int, ...] = (),
+) -> Iterator[SparkSession]:
+    """The one SparkSession of this process, stopped at the end.
+
+    `pass_fds` are file descriptors that the JVM inherits: a lock held through one of them is held until the JVM, too, is gone.
+    """
+    options = SESSION | {
+        "spark.jars": ",".join(str(path) for path in jars.ensure("spark").paths),
+        "spark.sql.warehouse.dir": str(home.lakehouse),
+        "spark.driver.memory": memory,
+        "spark.local.dir": str(home.stream / "tmp"),
+    }
+    options |= extra or {}
+    arguments = " ".join(f"--conf {key}={value}" for key, value in options.items())
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master {master} {arguments} pyspark-shell"
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers unpickle our functions: they need this environment, not the system's
+    (home.stream / "tmp").mkdir(parents=True, exist_ok=True)
+    gateway = launch_gateway(popen_kwargs={"pass_fds": pass_fds})  # type: ignore[no-untyped-call]
+    spark = SparkSession(SparkContext(gateway=gateway))
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(timeout=30)
+
+
+class Lakehouse:
+    """The tables below one folder, by name `layer.table`."""
+
+    def __init__(self, spark: SparkSession, home: Home) -> None:
+        self.spark = spark
+        self.home = home
+        self._schemas: dict[str, StructType] = {}
+
+    def path(self, table: str) -> str:
+        """The folder of a table."""
+        return str(self.home.table(table))
+
+    def create(self, tables: Iterable[str]) -> None:
+        """Makes the tables that are not there, and checks the columns of those that are."""
+        for table in tables:
+            folder = Path(self.path(table))
+            if not (folder / "_delta_log").is_dir():
+                self.spark.sql(ddl(table, folder))
+            expected = self._declared(table)
+            found = self.spark.read.format("delta").load(str(folder)).schema
+            if [(one.name, one.dataType) for one in found] != [(one.name, one.dataType) for one in expected]:
+                raise LakehouseError(
+                    f"{table} at {folder} does not have the columns of its DDL; found {found.simpleString()}, "
+                    f"expected {expected.simpleString()}; derive it again with a fresh folder, or move the old one away"
+                )
+
+    def schema(self, table: str) -> StructType:
+        """The columns of a table, as its DDL declares them."""
+        if table not in self._schemas:
+            self._schemas[table] = self._declared(table)
+        return self._schemas[table]
+
+    def read(self, table: str) -> DataFrame:
+        """The table as it is now."""
+        return self.spark.read.format("delta").load(self.path(table))
+
+    def rows(self, table: str, rows: list[dict[str, Any]]) -> DataFrame:
+        """Rows, given as dicts under the table's column names, as a data frame of the table's schema."""
+        schema = self.schema(table)
+        ordered = [tuple(row[one.name] for one in schema) for row in rows]
+        return self.spark.createDataFrame(ordered, schema)
+
+    def append(self, table: str, frame: DataFrame, *, application: str, version: int) -> None:
+        """Appends once: the same (application, version) again does nothing."""
+        writer = frame.write.format("delta").mode("append")
+        writer.option("txnAppId", application).option("txnVersion", version).save(self.path(table))
+
+    def replace(self, table: str, frame: DataFrame, where: str) -> None:
+        """Replaces the rows for which `where` holds by `frame`, all of whose rows must fulfil it, in one commit."""
+        frame.write.format("delta").mode("overwrite").option("replaceWhere", where).save(self.path(table))
+
+    def delete(self, table: str, where: str) -> None:
+        """Deletes the rows for which `where` holds."""
+        DeltaTable.forPath(self.spark, self.path(table)).delete(where)
+
+    def _declared(self, table: str) -> StructType:
+        body = ddl_text(table)
+        columns = body.partition("(\n")[2].partition("\n)\n")[0]
+        return cast("StructType", StructType.fromDDL(columns))
+
+
+def ddl_text(table: str) -> str:
+    """The DDL file of a table."""
+    layer, name = table.split(".")
+    return resource("sql", "ddl", layer, f"{name}.sql").read_text()
+
+
+def ddl(table: str, folder: Path) -> str:
+    """The statement that makes a table in a folder."""
+    text = re.sub(rf"\b{re.escape(table)}\b", f"delta.`{folder}`", ddl_text(table), count=0)
+    return text.strip().rstrip(";")
+
+
+def instant_sql(at_us: int) -> str:
+    """An instant in microseconds since the epoch as a SQL expression."""
+    return f"timestamp_micros({at_us})"

@@ -1,0 +1,71 @@
+-- One row per cluster and incident: outages that overlap or are less than a minute apart.
+-- Key: incident_id. Inputs: gold.outages, gold.losses.
+WITH losses AS (
+    SELECT
+        incident_id,
+        SUM(records_min) AS lost_records_min,
+        IF(COUNT(records_max) = COUNT(*), SUM(records_max), NULL) AS lost_records_max,
+        MAX(rpo_ms_min) AS rpo_ms_min,
+        IF(COUNT(rpo_ms_max) = COUNT(*), MAX(rpo_ms_max), NULL) AS rpo_ms_max,
+        BOOL_OR(verdict = 'LOST') AS has_lost
+    FROM gold_losses
+    WHERE incident_id IS NOT NULL
+    GROUP BY incident_id
+),
+
+-- Outages of partitions that are only inferred are not read back: they do not make a verdict less certain.
+outages AS (
+    SELECT
+        incident_id,
+        MIN(system) AS system,
+        MIN(cluster_id) AS cluster_id,
+        MIN(started_at_min) AS started_at_min,
+        MIN(started_at_max) AS started_at_max,
+        MAX(ended_at_min) AS ended_at_min,
+        IF(COUNT(ended_at_max) = COUNT(*), MAX(ended_at_max), NULL) AS ended_at_max,
+        BOOL_OR(is_open) AS is_open,
+        MODE(cause) AS cause,
+        MODE(broker) AS broker,
+        COUNT(*) AS outages,
+        COUNT(DISTINCT resource, shard) AS partitions,
+        COUNT(DISTINCT CASE WHEN lane != 'watch' THEN STRUCT(resource, shard) END) AS partitions_probed,
+        SORT_ARRAY(COLLECT_SET(kind)) AS kinds,
+        MAX(rto_ms_min) AS worst_rto_ms_min,
+        IF(COUNT(rto_ms_max) = COUNT(*), MAX(rto_ms_max), NULL) AS worst_rto_ms_max,
+        MIN_BY(
+            loss_verdict,
+            CASE loss_verdict
+                WHEN 'LOST' THEN 1 WHEN 'STRANDED' THEN 2 WHEN 'UNCHECKABLE' THEN 3 WHEN 'UNCHECKED' THEN 4
+                WHEN 'DELETED_BY_POLICY' THEN 5 ELSE 6
+            END
+        ) FILTER (WHERE lane IN ('raw', 'client')) AS loss_verdict
+    FROM gold_outages
+    WHERE incident_id IS NOT NULL
+    GROUP BY incident_id
+)
+
+SELECT
+    outages.incident_id,
+    outages.system,
+    outages.cluster_id,
+    outages.started_at_min,
+    outages.started_at_max,
+    outages.ended_at_min,
+    outages.ended_at_max,
+    outages.is_open,
+    outages.cause,
+    outages.broker,
+    outages.outages,
+    outages.partitions,
+    outages.partitions_probed,
+    outages.kinds,
+    outages.worst_rto_ms_min,
+    outages.worst_rto_ms_max,
+    CASE WHEN losses.has_lost THEN 'LOST' ELSE COALESCE(outages.loss_verdict, 'UNCHECKED') END AS loss_verdict,
+    losses.lost_records_min,
+    losses.lost_records_max,
+    losses.rpo_ms_min,
+    losses.rpo_ms_max,
+    'incident-1' AS rule_version
+FROM outages
+LEFT JOIN losses ON outages.incident_id = losses.incident_id

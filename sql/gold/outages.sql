@@ -1,0 +1,144 @@
+-- One row per prober, partition, kind, lane and outage, and per inferred span of a partition: RTO with bounds and phases, and losses.
+-- Key: outage_id. Inputs: silver.outage_windows, silver.partition_windows, silver.losses, silver.events.
+WITH probed AS (
+    SELECT
+        outage_id, system, cluster_id, resource, shard, kind, lane, prober_id, evidence,
+        started_at_min, started_at_max, ended_at_min, ended_at_max,
+        rto_ms_min, rto_ms_max, downtime_ms_min, is_open,
+        bad_probes, rejected_probes, answered_probes, void_probes, flaps, codes,
+        leader_before, leader_after, term_before, term_after,
+        broker, cause, fenced_at_min, fenced_at_max, elected_at_min, elected_at_max, known_at_min, known_at_max,
+        is_clean_election, incident_id, rule_version
+    FROM silver_outage_windows
+    WHERE kind != 'leader'
+),
+
+-- Spans of partitions that nobody writes to for us; where our own probes saw the same, their rows are the better ones.
+inferred AS (
+    SELECT
+        window_id AS outage_id, system, cluster_id, resource, shard, kind, 'watch' AS lane,
+        CAST(NULL AS STRING) AS prober_id, evidence,
+        started_at_min, started_at_max, ended_at_min, ended_at_max,
+        duration_ms_min AS rto_ms_min, duration_ms_max AS rto_ms_max, duration_ms_min AS downtime_ms_min, is_open,
+        CAST(0 AS BIGINT) AS bad_probes, CAST(0 AS BIGINT) AS rejected_probes, CAST(0 AS BIGINT) AS answered_probes,
+        CAST(0 AS BIGINT) AS void_probes, CAST(0 AS BIGINT) AS flaps, CAST(ARRAY() AS ARRAY<STRING>) AS codes,
+        leader_before, leader_after, term_before, term_after,
+        broker, cause, fenced_at_min, fenced_at_max, elected_at_min, elected_at_max, known_at_min, known_at_max,
+        is_clean_election, incident_id, rule_version
+    FROM silver_partition_windows
+    WHERE window = 'leader_unavailable' OR evidence = 'inferred'
+),
+
+outages AS (
+    SELECT * FROM probed
+    UNION ALL
+    SELECT * FROM inferred
+),
+
+-- The worst finding of an outage: anything lost, then what could not be decided, then all present.
+findings AS (
+    SELECT
+        outage_id,
+        MIN_BY(
+            verdict,
+            CASE verdict WHEN 'LOST' THEN 1 WHEN 'STRANDED' THEN 2 WHEN 'UNCHECKABLE' THEN 3 WHEN 'DELETED_BY_POLICY' THEN 4 ELSE 5 END
+        ) AS loss_verdict,
+        SUM(records_min) AS lost_records_min,
+        IF(COUNT(records_max) = COUNT(*), SUM(records_max), NULL) AS lost_records_max,
+        MAX(rpo_ms_min) AS rpo_ms_min,
+        IF(COUNT(rpo_ms_max) = COUNT(*), MAX(rpo_ms_max), NULL) AS rpo_ms_max
+    FROM silver_losses
+    WHERE outage_id IS NOT NULL
+    GROUP BY outage_id
+),
+
+-- Partitions that are only watched: the end of the old epoch in the new leader's log decides.
+committed AS (
+    SELECT
+        events.cluster_id, events.resource, events.shard, events.incident_id,
+        IF(COUNT(losses.loss_id) > 0, 'LOST', 'PRESENT') AS loss_verdict,
+        COALESCE(SUM(losses.records_min), 0) AS lost_records_min,
+        IF(COUNT(losses.loss_id) > 0, NULL, CAST(0 AS BIGINT)) AS lost_records_max,
+        COALESCE(MAX(losses.rpo_ms_min), 0.0) AS rpo_ms_min,
+        CAST(NULL AS DOUBLE) AS rpo_ms_max
+    FROM silver_events AS events
+    LEFT JOIN silver_losses AS losses
+        ON
+            events.cluster_id = losses.cluster_id
+            AND events.resource = losses.resource
+            AND events.shard = losses.shard
+            AND events.happened_at_max = losses.checked_at
+            AND losses.evidence = 'epoch_end'
+    WHERE events.event = 'epoch_end'
+    GROUP BY events.cluster_id, events.resource, events.shard, events.incident_id
+)
+
+SELECT
+    outages.outage_id,
+    outages.system,
+    outages.cluster_id,
+    outages.resource,
+    outages.shard,
+    outages.kind,
+    outages.lane,
+    outages.prober_id,
+    outages.evidence,
+    outages.started_at_min,
+    outages.started_at_max,
+    outages.ended_at_min,
+    outages.ended_at_max,
+    outages.rto_ms_min,
+    outages.rto_ms_max,
+    outages.downtime_ms_min,
+    outages.is_open,
+    outages.bad_probes,
+    outages.rejected_probes,
+    outages.answered_probes,
+    outages.void_probes,
+    outages.flaps,
+    outages.codes,
+    outages.leader_before,
+    outages.leader_after,
+    outages.term_before,
+    outages.term_after,
+    outages.broker,
+    outages.cause,
+    outages.fenced_at_min,
+    outages.fenced_at_max,
+    outages.elected_at_min,
+    outages.elected_at_max,
+    outages.known_at_min,
+    outages.known_at_max,
+    outages.is_clean_election,
+    GREATEST(0, UNIX_MICROS(outages.fenced_at_min) - UNIX_MICROS(outages.started_at_max)) / 1000 AS detection_ms_min,
+    GREATEST(0, UNIX_MICROS(outages.fenced_at_max) - UNIX_MICROS(outages.started_at_min)) / 1000 AS detection_ms_max,
+    GREATEST(0, UNIX_MICROS(outages.elected_at_min) - UNIX_MICROS(outages.fenced_at_max)) / 1000 AS election_ms_min,
+    GREATEST(0, UNIX_MICROS(outages.elected_at_max) - UNIX_MICROS(outages.fenced_at_min)) / 1000 AS election_ms_max,
+    GREATEST(0, UNIX_MICROS(outages.known_at_min) - UNIX_MICROS(outages.elected_at_max)) / 1000 AS propagation_ms_min,
+    GREATEST(0, UNIX_MICROS(outages.known_at_max) - UNIX_MICROS(outages.elected_at_min)) / 1000 AS propagation_ms_max,
+    GREATEST(
+        0,
+        UNIX_MICROS(outages.ended_at_min)
+        - UNIX_MICROS(COALESCE(outages.known_at_max, outages.elected_at_max, outages.fenced_at_max))
+    ) / 1000 AS first_write_ms_min,
+    GREATEST(
+        0,
+        UNIX_MICROS(outages.ended_at_max)
+        - UNIX_MICROS(COALESCE(outages.known_at_min, outages.elected_at_min, outages.fenced_at_min))
+    ) / 1000 AS first_write_ms_max,
+    COALESCE(findings.loss_verdict, committed.loss_verdict, 'UNCHECKED') AS loss_verdict,
+    COALESCE(findings.lost_records_min, committed.lost_records_min) AS lost_records_min,
+    COALESCE(findings.lost_records_max, committed.lost_records_max) AS lost_records_max,
+    COALESCE(findings.rpo_ms_min, committed.rpo_ms_min) AS rpo_ms_min,
+    COALESCE(findings.rpo_ms_max, committed.rpo_ms_max) AS rpo_ms_max,
+    outages.incident_id,
+    outages.rule_version
+FROM outages
+LEFT JOIN findings ON outages.outage_id = findings.outage_id
+LEFT JOIN committed
+    ON
+        outages.lane = 'watch'
+        AND outages.cluster_id = committed.cluster_id
+        AND outages.resource = committed.resource
+        AND outages.shard = committed.shard
+        AND outages.incident_id = committed.incident_id
