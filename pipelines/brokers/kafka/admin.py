@@ -1,7 +1,7 @@
 """How is a Kafka cluster asked and changed as an operator does it: topics, settings, brokers?
 
-The rule: a call returns what Kafka answered, or raises one of our errors that names the object and Kafka's own code. Nothing is
-altered that already exists: a topic that is there already is an error, not an update.
+The rule: a call returns what Kafka answered, or raises one of our errors that names the object and Kafka's own code. Nothing
+is altered that already exists: a topic that is there already is an error, not an update.
 
 Example: `Admin({"bootstrap.servers": "127.0.0.1:9092"}).create_topic("probe", partitions=6, replicas=3)` returns when the
 controller has acknowledged it; `wait_until_led("probe", 30)` when every partition has a leader and its whole ISR.
@@ -48,9 +48,11 @@ class PartitionState:
 
 
 class Admin:
-    """An operator's view of one cluster. Takes librdkafka's properties; keeps one connection per broker, and closes them."""
+    """An operator's view of one cluster. Takes librdkafka's properties; `timeout` is the limit of a
+    look at the metadata, in seconds."""
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
+    def __init__(self, properties: Mapping[str, Any], timeout: float = TIMEOUT_SECONDS) -> None:
+        self._timeout = timeout
         self._address = str(properties.get("bootstrap.servers", "?"))
         # librdkafka logs each refused connection to standard error; what matters comes back as an error of the call.
         self._client = AdminClient({**properties, "log_level": 0})
@@ -146,7 +148,7 @@ class Admin:
 
     def _metadata(self, topic: str | None) -> Any:
         try:
-            return self._client.list_topics(topic, timeout=TIMEOUT_SECONDS)
+            return self._client.list_topics(topic, timeout=self._timeout)
         except KafkaException as error:
             raise _as_ours(error.args[0], "the cluster's metadata", self._address) from error
 

@@ -1,0 +1,8 @@
+"""Real Kafka clusters as local processes, to be hurt on purpose. `Lab` is the door."""
+
+from pipelines.lab.cluster import Lab
+from pipelines.lab.config import LabSpec, Ports
+from pipelines.lab.node import Fault, Node
+from pipelines.lab.security import Credentials, Login
+
+__all__ = ["Credentials", "Fault", "Lab", "LabSpec", "Login", "Node", "Ports"]
