@@ -13,7 +13,7 @@ import json
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,13 +84,13 @@ class Stream:
         self.state = _State()
         self.progress = Progress(home.stream / "progress.json")
         self._between_batches = threading.Lock()
-        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="commit")
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="commit")
+        self._tables: list[Future[None]] = []
 
     def run(self, stopping: threading.Event) -> None:
         """Runs until `stopping` is set, then takes in what is left in the landing and stops between two batches."""
         self.progress.write(state="starting")
-        self.lakehouse.create(table_names())
-        self._remember()
+        self._prepare()
         query = self._start()
         self.progress.write(state="running")
         while not stopping.wait(0.2):
@@ -107,6 +107,21 @@ class Stream:
             self._availability()
         self.progress.write(state="stopped")
         self._pool.shutdown()
+
+    def _prepare(self) -> None:
+        """Bronze first: it can take lines in while the other tables, which the first incident needs, are still being made."""
+        is_new = not self.home.table(bronze.OBSERVATIONS).is_dir()
+        names = table_names()
+        self.lakehouse.create(name for name in names if name.startswith("bronze"))
+        self._tables = [self._pool.submit(self.lakehouse.create, [name]) for name in names if not name.startswith("bronze")]
+        if not is_new:
+            self._await_tables()
+            self._remember()
+
+    def _await_tables(self) -> None:
+        for table in self._tables:
+            table.result()
+        self._tables = []
 
     def _start(self) -> Any:
         lines = (
@@ -148,6 +163,7 @@ class Stream:
                 self._derive(is_forced=is_eventful)
             if time.monotonic() - self.state.availability_at >= self.options.availability_seconds:
                 self._availability()
+            log.info("batch", batch_id=batch_id, ms=round((time.monotonic() - began) * 1000), is_eventful=is_eventful)
             self.progress.write(
                 state="running",
                 batch_id=batch_id,
@@ -241,6 +257,7 @@ class Stream:
         length = (state.newest_us - state.from_us) / MICROSECONDS
         if not is_forced and time.monotonic() - state.derived_at < min(10.0, length / 20):
             return  # an open outage that only goes on need not be derived again with every batch
+        self._await_tables()
         from_us = self._whole_windows(state.from_us)
         clusters = sorted(state.clusters)
         derived = region(self.lakehouse.read(bronze.OBSERVATIONS), from_us, clusters, self._seeds(from_us, clusters))
@@ -297,15 +314,14 @@ class Stream:
         return outages
 
     def _commit(self, changed: list[tuple[str, DataFrame, list[dict[str, Any]], str]]) -> None:
-        """Silver first, then gold: a reader of gold finds the rows that it rests on."""
-        for layer in ("silver", "gold"):
-            writes = [
-                self._pool.submit(self.lakehouse.replace, name, frame, where)
-                for name, frame, rows, where in changed
-                if name.startswith(layer) and self.state.written.get(name) != rows
-            ]
-            for write in writes:
-                write.result()
+        """Commits side by side; each is a transaction of its own, and all of them are made again if one of them fails."""
+        writes = [
+            self._pool.submit(self.lakehouse.replace, name, frame, where)
+            for name, frame, rows, where in changed
+            if self.state.written.get(name) != rows
+        ]
+        for write in writes:
+            write.result()
         self.state.written = {name: rows for name, _, rows, _ in changed}
 
     def _settle(self, derived: Region, from_us: int) -> None:
@@ -330,6 +346,7 @@ class Stream:
         self.state.availability_at = time.monotonic()
         if not self.state.newest_us:
             return
+        self._await_tables()
         first_day = f.date_sub(f.to_date(f.timestamp_micros(f.lit(self.state.newest_us))), 1)
         probes = self.lakehouse.read(bronze.OBSERVATIONS).where((f.col("record") == "probes") & (f.col("day") >= first_day))
         probes.createOrReplaceTempView("bronze_probes")

@@ -12,9 +12,7 @@ WITH runs AS (
 days AS (
     SELECT
         *,
-        EXPLODE(SEQUENCE(
-            TO_DATE(TIMESTAMP_MICROS(started_at_us)), TO_DATE(TIMESTAMP_MICROS(covered_to_us)), INTERVAL 1 DAY
-        )) AS day
+        EXPLODE(SEQUENCE(TO_DATE(TIMESTAMP_MICROS(started_at_us)), TO_DATE(TIMESTAMP_MICROS(covered_to_us)), INTERVAL 1 DAY)) AS day
     FROM runs
 ),
 
@@ -41,10 +39,12 @@ down AS (
     SELECT
         covered.cluster_id, covered.prober_id, covered.resource, covered.shard, covered.kind, covered.lane, covered.day,
         COUNT(*) AS outages,
-        SUM(GREATEST(0,
+        SUM(GREATEST(
+            0,
             LEAST(UNIX_MICROS(outages.ended_at_min), covered.to_us) - GREATEST(UNIX_MICROS(outages.started_at_max), covered.from_us)
         )) AS down_us_min,
-        SUM(GREATEST(0,
+        SUM(GREATEST(
+            0,
             LEAST(COALESCE(UNIX_MICROS(outages.ended_at_max), covered.to_us), covered.to_us)
             - GREATEST(COALESCE(UNIX_MICROS(outages.started_at_min), covered.from_us), covered.from_us)
         )) AS down_us_max

@@ -29,10 +29,17 @@ inferred AS (
     WHERE window = 'leader_unavailable' OR evidence = 'inferred'
 ),
 
+-- A phase whose boundaries do not apply is NULL, never 0 (GREATEST alone would pass over a NULL).
 outages AS (
-    SELECT * FROM probed
-    UNION ALL
-    SELECT * FROM inferred
+    SELECT
+        *,
+        COALESCE(known_at_min, elected_at_min, fenced_at_min) AS last_boundary_at_min,
+        COALESCE(known_at_max, elected_at_max, fenced_at_max) AS last_boundary_at_max
+    FROM (
+        SELECT * FROM probed
+        UNION ALL
+        SELECT * FROM inferred
+    ) AS both_views
 ),
 
 -- The worst finding of an outage: anything lost, then what could not be decided, then all present.
@@ -110,22 +117,38 @@ SELECT
     outages.known_at_min,
     outages.known_at_max,
     outages.is_clean_election,
-    GREATEST(0, UNIX_MICROS(outages.fenced_at_min) - UNIX_MICROS(outages.started_at_max)) / 1000 AS detection_ms_min,
-    GREATEST(0, UNIX_MICROS(outages.fenced_at_max) - UNIX_MICROS(outages.started_at_min)) / 1000 AS detection_ms_max,
-    GREATEST(0, UNIX_MICROS(outages.elected_at_min) - UNIX_MICROS(outages.fenced_at_max)) / 1000 AS election_ms_min,
-    GREATEST(0, UNIX_MICROS(outages.elected_at_max) - UNIX_MICROS(outages.fenced_at_min)) / 1000 AS election_ms_max,
-    GREATEST(0, UNIX_MICROS(outages.known_at_min) - UNIX_MICROS(outages.elected_at_max)) / 1000 AS propagation_ms_min,
-    GREATEST(0, UNIX_MICROS(outages.known_at_max) - UNIX_MICROS(outages.elected_at_min)) / 1000 AS propagation_ms_max,
-    GREATEST(
-        0,
-        UNIX_MICROS(outages.ended_at_min)
-        - UNIX_MICROS(COALESCE(outages.known_at_max, outages.elected_at_max, outages.fenced_at_max))
-    ) / 1000 AS first_write_ms_min,
-    GREATEST(
-        0,
-        UNIX_MICROS(outages.ended_at_max)
-        - UNIX_MICROS(COALESCE(outages.known_at_min, outages.elected_at_min, outages.fenced_at_min))
-    ) / 1000 AS first_write_ms_max,
+    IF(
+        outages.started_at_max IS NULL OR outages.fenced_at_min IS NULL, NULL,
+        GREATEST(0, UNIX_MICROS(outages.fenced_at_min) - UNIX_MICROS(outages.started_at_max)) / 1000
+    ) AS detection_ms_min,
+    IF(
+        outages.started_at_min IS NULL OR outages.fenced_at_max IS NULL, NULL,
+        GREATEST(0, UNIX_MICROS(outages.fenced_at_max) - UNIX_MICROS(outages.started_at_min)) / 1000
+    ) AS detection_ms_max,
+    IF(
+        outages.fenced_at_max IS NULL OR outages.elected_at_min IS NULL, NULL,
+        GREATEST(0, UNIX_MICROS(outages.elected_at_min) - UNIX_MICROS(outages.fenced_at_max)) / 1000
+    ) AS election_ms_min,
+    IF(
+        outages.fenced_at_min IS NULL OR outages.elected_at_max IS NULL, NULL,
+        GREATEST(0, UNIX_MICROS(outages.elected_at_max) - UNIX_MICROS(outages.fenced_at_min)) / 1000
+    ) AS election_ms_max,
+    IF(
+        outages.elected_at_max IS NULL OR outages.known_at_min IS NULL, NULL,
+        GREATEST(0, UNIX_MICROS(outages.known_at_min) - UNIX_MICROS(outages.elected_at_max)) / 1000
+    ) AS propagation_ms_min,
+    IF(
+        outages.elected_at_min IS NULL OR outages.known_at_max IS NULL, NULL,
+        GREATEST(0, UNIX_MICROS(outages.known_at_max) - UNIX_MICROS(outages.elected_at_min)) / 1000
+    ) AS propagation_ms_max,
+    IF(
+        outages.last_boundary_at_max IS NULL OR outages.ended_at_min IS NULL, NULL,
+        GREATEST(0, UNIX_MICROS(outages.ended_at_min) - UNIX_MICROS(outages.last_boundary_at_max)) / 1000
+    ) AS first_write_ms_min,
+    IF(
+        outages.last_boundary_at_min IS NULL OR outages.ended_at_max IS NULL, NULL,
+        GREATEST(0, UNIX_MICROS(outages.ended_at_max) - UNIX_MICROS(outages.last_boundary_at_min)) / 1000
+    ) AS first_write_ms_max,
     COALESCE(findings.loss_verdict, committed.loss_verdict, 'UNCHECKED') AS loss_verdict,
     COALESCE(findings.lost_records_min, committed.lost_records_min) AS lost_records_min,
     COALESCE(findings.lost_records_max, committed.lost_records_max) AS lost_records_max,
