@@ -12,6 +12,7 @@ For example:
 """
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -22,9 +23,9 @@ from pipelines import jars
 from pipelines.brokers.kafka.admin import Admin
 from pipelines.brokers.kafka.readiness import wait_for_writes
 from pipelines.domain.clock import Anchor
-from pipelines.errors import ConnectionFailed, LabError, RetryableError, TimedOut
+from pipelines.errors import ConnectionFailed, LabError, LastackError, RetryableError, TimedOut
 from pipelines.java import Java, find_java
-from pipelines.lab import config
+from pipelines.lab import archive, config
 from pipelines.lab.config import LabSpec, Ports
 from pipelines.lab.folder import LabFolder, remove_left_behind
 from pipelines.lab.node import Fault, Node
@@ -72,11 +73,14 @@ class Lab:
         self._java: Java | None = None
         self._jars: jars.JarSet | None = None
         self._admin: Admin | None = None
+        self._extra_flags: tuple[str, ...] = ()
         self.credentials: Credentials | None = None
 
     def __enter__(self) -> Self:
         self._java, self._jars = find_java(), jars.ensure("kafka")
         remove_left_behind()
+        if not self._extra_flags:
+            self._extra_flags = self._class_archive(self._java, self._jars)
         try:
             self._start_with_new_ports()
         except BaseException as error:
@@ -262,6 +266,30 @@ class Lab:
         self.ready_seconds = time.monotonic() - begun
         self._say(f"lab: {self.spec.nodes} Kafka nodes serve after {self.ready_seconds:.1f} s ({self.bootstrap})")
 
+    def _class_archive(self, java: Java, jar_set: jars.JarSet) -> tuple[str, ...]:
+        """The flags that use the JVM's class archive; makes one first, with a small cluster, where there is none."""
+        path = archive.archive_path(java, jar_set, config.JVM_FLAGS)
+        if not path.is_file():
+            self._say("lab: preparing Kafka's classes, once")
+            try:
+                made = self._make_archive(path)
+            except LastackError as error:
+                self._say(f"lab: {error}")
+                made = False
+            if not made:
+                self._say("lab: no class archive was made; the nodes start slower, and run the same")
+        return archive.using(path)
+
+    def _make_archive(self, path: Path) -> bool:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".making-") as folder:
+            made = Path(folder) / path.name
+            small = Lab(LabSpec(nodes=1, replicas=1, min_insync_replicas=1), say=lambda _line: None)
+            small._extra_flags = archive.making(made)
+            with small:
+                small.terminate(small.nodes[0])
+            return archive.publish(made, path)
+
     def _make_nodes(self) -> None:
         """Writes every node's files and formats its data; starts nothing."""
         java, jar_set = self._tools()
@@ -278,7 +306,7 @@ class Lab:
             (folder / "server.properties").write_text(config.properties_text(properties))
             (folder / "log4j2.properties").write_text(config.logging_text(folder / "server.log"))
             agent = jar_set.path_of("jolokia-agent-jvm")
-            command = config.java_command(java.executable, jar_set.class_path, agent, folder, ports[node_id].jolokia)
+            command = config.java_command(java.executable, jar_set.class_path, agent, folder, ports[node_id].jolokia, self._extra_flags)
             self.nodes.append(Node(node_id, ports[node_id], folder, command, self.anchor))
         scram = self.spec.login.scram_arguments if self.spec.login else []
         folders = [node.folder for node in self.nodes]
