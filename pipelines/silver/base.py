@@ -1,6 +1,5 @@
 """What every silver table shares: identity, instants as timestamps, durations in milliseconds, bounds as two columns."""
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,11 +22,6 @@ class SilverTable:
     name: str
     column: str
     rows: Callable[[Derivation], Iterator[Row]]
-
-
-def identity(*parts: object) -> str:
-    """A short stable name made of the parts that identify a row."""
-    return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=12).hexdigest()
 
 
 def instant(at_us: int | None) -> datetime | None:

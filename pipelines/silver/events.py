@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.incidents import incident_of
 from pipelines.domain.intervals import Bounds
+from pipelines.domain.names import identity
 from pipelines.domain.observations import Blind, BrokerMetrics, Control, EpochEnd, Fault, LeaderSeen, Outcome
-from pipelines.silver.base import Row, cluster, identity, instant
+from pipelines.silver.base import Row, cluster, instant
 
 TABLE = "silver.events"
 COLUMN = "happened_at_max"

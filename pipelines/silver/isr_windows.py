@@ -6,8 +6,9 @@ from typing import Any
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.facts import Partition
 from pipelines.domain.intervals import Bounds
+from pipelines.domain.names import identity
 from pipelines.domain.replication import RULE_VERSION, OutOfSync
-from pipelines.silver.base import Row, cluster, identity, incident, microseconds, shard, span
+from pipelines.silver.base import Row, cluster, incident, microseconds, shard, span
 
 TABLE = "silver.isr_windows"
 COLUMN = "started_at_max"
@@ -44,4 +45,3 @@ def seed(row: dict[str, Any]) -> OutOfSync:
         tuple(row["isr_before"]),
         tuple(row["isr_after"]),
     )
-

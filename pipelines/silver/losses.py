@@ -6,8 +6,8 @@ from pipelines.domain.data_loss import RULE_VERSION, Loss
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.incidents import incident_of
 from pipelines.domain.intervals import Bounds
-from pipelines.silver.base import Row, cluster, identity, instant, lasting, shard
-from pipelines.silver.outage_windows import outage_id
+from pipelines.domain.names import identity, outage_id
+from pipelines.silver.base import Row, cluster, instant, lasting, shard
 
 TABLE = "silver.losses"
 COLUMN = "checked_at"

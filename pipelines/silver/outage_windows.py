@@ -3,19 +3,13 @@
 from collections.abc import Iterator
 
 from pipelines.domain.derivation import Derivation, Explained
-from pipelines.domain.facts import Stream
+from pipelines.domain.names import outage_id
 from pipelines.domain.observations import Kind
 from pipelines.domain.unavailability import RULE_VERSION, Outage
-from pipelines.silver.base import Row, cluster, identity, incident, lasting, milliseconds, shard, span, why
+from pipelines.silver.base import Row, cluster, incident, lasting, milliseconds, shard, span, why
 
 TABLE = "silver.outage_windows"
 COLUMN = "started_at_max"
-
-
-def outage_id(cluster_id: str, stream: Stream, outage: Outage) -> str:
-    """Names an outage for good: the stream and the issue of its first bad probe."""
-    names = (stream.resource, stream.shard, stream.kind, stream.lane, stream.prober_id)
-    return identity(cluster_id, *names, outage.first_bad_issued_us)
 
 
 def rows(derivation: Derivation) -> Iterator[Row]:

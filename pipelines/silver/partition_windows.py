@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.leadership import ACKS_ALL_STALLED, RULE_VERSION, PartitionWindow
+from pipelines.domain.names import identity
 from pipelines.domain.observations import Kind
-from pipelines.silver.base import Row, cluster, identity, incident, lasting, shard, span, why
+from pipelines.silver.base import Row, cluster, incident, lasting, shard, span, why
 
 TABLE = "silver.partition_windows"
 COLUMN = "started_at_max"

@@ -12,7 +12,7 @@ WITH runs AS (
 days AS (
     SELECT
         *,
-        EXPLODE(SEQUENCE(TO_DATE(TIMESTAMP_MICROS(started_at_us)), TO_DATE(TIMESTAMP_MICROS(covered_to_us)), INTERVAL 1 DAY)) AS day
+        EXPLODE(SEQUENCE(TO_DATE(TIMESTAMP_MICROS(started_at_us)), TO_DATE(TIMESTAMP_MICROS(covered_to_us)))) AS day
     FROM runs
 ),
 
