@@ -1,0 +1,71 @@
+"""A collector's configuration travels as JSON; a misspelt or ill-typed setting is never ignored."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pipelines.collect.config import CollectorConfig
+from pipelines.domain.clock import Anchor
+from pipelines.domain.observations import Blind
+from pipelines.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollConfig(CollectorConfig):
+    brokers: tuple[str, ...] = ()
+    every_seconds: float = 1.0
+    user: str | None = None
+
+
+GOOD = {"cluster_id": "c", "prober_id": "p", "spool": "landing", "anchor": "k:5:6", "brokers": ["a:1", "b:2"], "every_seconds": 2}
+
+
+def test_it_comes_back_as_it_was_sent() -> None:
+    config = PollConfig.from_json(json.dumps(GOOD))
+
+    assert PollConfig.from_json(config.to_json()) == config
+    assert config.brokers == ("a:1", "b:2")
+    assert config.clock == Anchor("k", 5, 6)
+
+
+def test_every_run_has_a_boot_id_of_its_own() -> None:
+    first, second = PollConfig.from_json(json.dumps(GOOD)), PollConfig.from_json(json.dumps(GOOD))
+
+    assert first.boot_id != second.boot_id
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "expected a JSON object, found list"),
+        (json.dumps(GOOD | {"brokes": 1}), "'brokes' is not a setting; known are anchor, boot_id, brokers"),
+        (json.dumps({"prober_id": "p"}), "'cluster_id' is missing"),
+        (json.dumps(GOOD | {"prober_id": 3}), "prober_id is 3, expected text"),
+        (json.dumps(GOOD | {"brokers": ["a", 1]}), r"brokers\[1\] is 1, expected text"),
+        (json.dumps(GOOD | {"every_seconds": True}), "every_seconds is True, expected a number"),
+        (json.dumps(GOOD | {"user": 1}), "user is 1, expected text or null"),
+        (json.dumps(GOOD | {"rotate_ms": 0.5}), "rotate_ms is 0.5, expected a whole number"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        PollConfig.from_json(text)
+
+
+def test_an_anchor_that_is_none_is_named() -> None:
+    config = PollConfig.from_json(json.dumps(GOOD | {"anchor": "noon"}))
+
+    with pytest.raises(UsageError, match="anchor 'noon'"):
+        _ = config.clock
+
+
+def test_the_spool_is_the_one_that_was_configured(tmp_path: Path) -> None:
+    config = PollConfig.from_json(json.dumps(GOOD | {"spool": str(tmp_path / "landing"), "boot_id": "b"}))
+    with config.open_spool("poll") as spool:
+        record = spool.write(Blind, cause="stall", started_at_us=1, ended_at_us=2)
+
+    assert (record.collector, record.cluster_id, record.clock_id) == ("poll", "c", "k")
+    assert [path.name for path in (tmp_path / "landing").iterdir()] == ["poll-p-b-00000000.jsonl"]
