@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from py4j.protocol import Py4JError
@@ -35,12 +35,16 @@ FOUND = tuple(one.name for one in dataclasses.fields(FoundRun))
 WRITTEN_LANES = frozenset({Lane.RAW, Lane.CLIENT})
 
 
-@dataclass(frozen=True, slots=True)
-class LogRange:
+class LogRange(Protocol):
     """First position in a partition's log, and the high watermark."""
 
-    log_start: int
-    high_watermark: int
+    @property
+    def log_start(self) -> int:
+        """The first position."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The position after the last committed record."""
 
 
 Partition = tuple[str, int]
@@ -66,15 +70,16 @@ class ReadBacks:
         topics: Mapping[str, tuple[str, str]],
         kafka: dict[str, str],
         ranges: LogRanges,
-        spool: Callable[[], Spool],
+        spool: Spool,
         clock: Anchor,
+        every_seconds: float = 3600.0,
     ) -> None:
         self.topics = topics
         self.kafka = kafka
         self.ranges = ranges
-        self.open_spool = spool
+        self.spool = spool
         self.clock = clock
-        self.every_seconds = 3600.0
+        self.every_seconds = every_seconds
         self._lock = threading.Lock()
         self._wanted = _Wanted()
         self._reading: threading.Thread | None = None
@@ -100,6 +105,7 @@ class ReadBacks:
 
     def start_if_due(self, spark: SparkSession) -> None:
         """Starts a read-back in its own thread when one is wanted or an hour has passed, and none is under way."""
+        self.spool.flush_if_due()
         if self._reading is not None and self._reading.is_alive():
             return
         since = time.monotonic() - self._ended_at
@@ -108,10 +114,12 @@ class ReadBacks:
             self._reading.start()
 
     def finish(self, spark: SparkSession) -> bool:
-        """A last read-back, when one is still wanted; returns whether anything was read."""
+        """A last read-back, when one is still wanted, and the end of the spool; returns whether anything was read."""
         if self._reading is not None:
             self._reading.join(timeout=60)
-        return self._wanted.is_due and self._try(spark)
+        is_read = self._wanted.is_due and self._try(spark)
+        self.spool.close()
+        return is_read
 
     def _try(self, spark: SparkSession) -> bool:
         with self._lock:
@@ -140,18 +148,16 @@ class ReadBacks:
         found = runs(_records(spark, self.kafka, starts, ends)).collect() if starts else []
         ended_at_us = self.clock.now_us()
         after = self.ranges(self.topics)
-        spool = self.open_spool()
         for one, start in starts.items():
             rows = [row for row in found if (row["topic"], row["partition"]) == one]
             log_start = max(before[one].log_start, after[one].log_start if one in after else 0)
-            self._write(spool, one, (start, ends[one], log_start), rows, (started_at_us, ended_at_us))
-        spool.close()
+            self._write(one, (start, ends[one], log_start), rows, (started_at_us, ended_at_us))
         self._verified = ends
         log.info("readback", partitions=len(starts), records=sum(row["records"] for row in found))
 
-    def _write(self, spool: Spool, one: Partition, read: tuple[int, int, int], rows: list[Any], span: tuple[int, int]) -> None:
+    def _write(self, one: Partition, read: tuple[int, int, int], rows: list[Any], span: tuple[int, int]) -> None:
         kind, lane = self.topics[one[0]]
-        spool.write(
+        self.spool.write(
             ReadBack,
             resource=one[0],
             shard=str(one[1]),

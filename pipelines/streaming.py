@@ -1,0 +1,62 @@
+"""What does the stream's own process need to be told, and what does it run?
+
+The rule: like a collector, the stream is configured by one JSON file that names files with secrets, never the secrets. With a
+cluster to read from it also reads the canary topics back; without one it only derives what lands.
+"""
+
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipelines.brokers.kafka.client_properties import load
+from pipelines.brokers.kafka.log_ranges import log_ranges
+from pipelines.collect.config import CollectorConfig
+from pipelines.collect.lifecycle import stop_signals
+from pipelines.collect.spool import Spool
+from pipelines.readback import ReadBacks
+from pipelines.settings import Home
+from pipelines.stream import Options, run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamConfig(CollectorConfig):
+    """The stream of one installation. `topics` are `name=kind/lane` of the canary topics to read back; none: no read-backs."""
+
+    home: str
+    prober_id: str = "readback"
+    bootstrap: str = ""
+    command_config: str | None = None
+    topics: tuple[str, ...] = ()
+    trigger_seconds: float = 1.0
+    readback_seconds: float = 3600.0
+    memory: str = "1g"
+    boot_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def main(config: StreamConfig) -> None:
+    """Runs the stream until SIGTERM or SIGINT, then drains what is left and stops."""
+    home = Home(Path(config.home))
+    options = Options(trigger_seconds=config.trigger_seconds, readback_seconds=config.readback_seconds, memory=config.memory)
+    with stop_signals() as stopping:
+        if not config.topics:
+            run(home, options, stopping)
+            return
+        with config.open_spool("readback") as spool:
+            run(home, options, stopping, _readbacks(config, spool))
+
+
+def _readbacks(config: StreamConfig, spool: Spool) -> ReadBacks:
+    connection = load(config.bootstrap, Path(config.command_config) if config.command_config else None)
+    topics = {}
+    for one in config.topics:
+        name, _, written = one.partition("=")
+        kind, _, lane = written.partition("/")
+        topics[name] = (kind, lane)
+    return ReadBacks(
+        topics=topics,
+        kafka=connection.java("kafka."),
+        ranges=lambda wanted: log_ranges(connection, wanted),
+        spool=spool,
+        clock=config.clock,
+        every_seconds=config.readback_seconds,
+    )
