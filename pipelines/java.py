@@ -152,3 +152,17 @@ def _places(environ: Mapping[str, str], folders: tuple[str, ...]) -> Iterator[tu
     for pattern in folders:
         for home in sorted(Path("/").glob(pattern.removeprefix("/"))):
             yield str(home), home / "bin" / "java"
+
+
+def main() -> int:
+    """`python -m pipelines.java` prints the home of the Java that will be used. Exit code 2 when there is none."""
+    try:
+        sys.stdout.write(f"{find_java().home}\n")
+    except UsageError as error:
+        sys.stderr.write(f"lastack: {error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
