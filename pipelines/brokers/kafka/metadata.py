@@ -9,6 +9,8 @@ Example: the view knows orders/0 led by 2 in epoch 5; a broker that lags behind 
 2 and 5.
 """
 
+import base64
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -66,9 +68,7 @@ class Metadata:
 
     def partitions(self) -> dict[TopicPartition, PartitionInfo]:
         """Every partition of every topic."""
-        return {
-            TopicPartition(name, number): info for name, topic in self.topics.items() for number, info in topic.partitions.items()
-        }
+        return {TopicPartition(name, number): info for name, topic in self.topics.items() for number, info in topic.partitions.items()}
 
     def get(self, which: TopicPartition) -> PartitionInfo | None:
         """The partition, None when clients are not told of it."""
@@ -108,7 +108,7 @@ def _topic(one: Any) -> TopicInfo:
         )
         for part in one.partitions
     }
-    topic_id = str(one.topic_id) if one.topic_id else None
+    topic_id = topic_id_text(one.topic_id)
     return TopicInfo(topic_id, bool(one.is_internal), error_or_none(one.error_code), partitions)
 
 
@@ -127,3 +127,8 @@ def not_older(old: Metadata, fresh: Metadata) -> Metadata:
         }
         topics[name] = replace(topic, partitions=topic.partitions | stale) if stale else topic
     return replace(fresh, topics=topics)
+
+
+def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
+    """A topic id as Kafka's tools print it: 22 characters of base64 for URLs."""
+    return None if topic_id is None or topic_id.int == 0 else base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")

@@ -1,0 +1,181 @@
+"""What must a broker system offer so that Lastack can measure it? The newcomer's list.
+
+The rule: a collector knows brokers through these protocols only, and through identity in words (`resource`, `shard`, `leader`
+are strings, `term` and positions may be absent). A system offers what it has and says so in its `Capabilities`; what it does
+not have is absent, never faked: RabbitMQ has no positions, RocketMQ no ISR, a ZooKeeper-mode cluster no metadata log.
+
+To add a system, write `pipelines/brokers/<system>/` with
+
+- a `Watchable`, for `collect.watch`: which shards there are, who leads them, how far each leader's log goes;
+- `ControlSource`s where the control plane can be read, for `collect.control_plane`: what it decided, and when.
+
+Instants here are `time.monotonic_ns()` where they are ours (`sent_ns`, `received_ns`) and microseconds since the epoch where
+they are the system's own (`started_at_us`, `ended_at_us`).
+
+Example: `kafka.watching.KafkaWatch` answers `positions("2", {Shard("orders", "0"): 5}, deadline)` with `Position(value=1042,
+term=5)`.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from pipelines.errors import RetryableError
+
+T = TypeVar("T", covariant=True)  # noqa: PLC0105 - one letter is the custom
+
+
+class AskFailed(RetryableError):
+    """A question to a broker has no answer. `code` is for the record, the message for people."""
+
+    code = "ASK_FAILED"
+    is_refused = False
+    """Whether the way to the broker was refused at once (nobody listens there), and not silent or cut."""
+    is_ours = False
+    """Whether the failure is the prober's own (its credentials): then nothing is known of the broker."""
+
+
+class Shard(NamedTuple):
+    """A partition of a topic, or a queue's only shard."""
+
+    resource: str
+    shard: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What the system can answer at all; what is false here is absent from the record, for good."""
+
+    has_terms: bool
+    """Leaders have epochs, so an answer can be told to be older or newer than another."""
+    has_isr: bool
+    """The system says which replicas are in sync."""
+    has_term_ends: bool
+    """A leader says where an old leader's records end in its log, so committed loss can be proven without writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardView:
+    """What clients are told of a shard. `leader` is None where there is none; `identity` differs when it was made anew."""
+
+    leader: str | None
+    term: int | None
+    isr: tuple[str, ...] | None
+    replicas: tuple[str, ...] | None
+    identity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What clients are told of the whole cluster: asked at `sent_ns`, answered at `received_ns`."""
+
+    cluster_id: str
+    shards: Mapping[Shard, ShardView]
+    sent_ns: int
+    received_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A leader's answer about one shard: how far committed records go, or why it does not say (`code`, the system's own word)."""
+
+    value: int | None = None
+    term: int | None = None
+    code: str | None = None
+    is_ours: bool = False
+    """The refusal is the prober's own fault (not authorised, or the shard is gone): it says nothing of the service."""
+    is_stale: bool = False
+    """The refusal says that clients' view is old: another leader, another epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TermEnd:
+    """Where a term ends in the answering leader's log: the position after its last record; None where it is not known."""
+
+    value: int | None
+    term: int | None
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """An answer, with the instants of asking and of receiving, and since when the connection that carried it was open."""
+
+    body: T
+    sent_ns: int
+    received_ns: int
+    opened_ns: int
+
+
+class Watchable(Protocol):
+    """A cluster that can be watched without writing to it. Every method raises AskFailed at the deadline at the latest
+    (seconds on `time.monotonic()`), and a question to one broker never waits for another broker."""
+
+    capabilities: Capabilities
+
+    async def view(self, deadline: float) -> View:
+        """What clients are told now; never older than what it told before."""
+
+    async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Reply[dict[Shard, Position]]:
+        """Asks a leader how far each of these shards goes. The mapping gives the term that clients were told."""
+
+    async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Reply[dict[Shard, TermEnd]]:
+        """Asks a leader where old terms end: shard to (term of the leader, the old term). Only with `has_term_ends`."""
+
+    async def close(self) -> None:
+        """Ends all connections."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One decision of the control plane: the fields of a `Control` record under the same names (see there)."""
+
+    event: str
+    started_at_us: int
+    ended_at_us: int
+    position: str | None = None
+    broker: str | None = None
+    resource: str | None = None
+    topic_id: str | None = None
+    shard: str | None = None
+    leader: str | None = None
+    previous_leader: str | None = None
+    term: int | None = None
+    isr: tuple[str, ...] | None = None
+    previous_isr: tuple[str, ...] | None = None
+    replicas: tuple[str, ...] | None = None
+    eligible_replicas: tuple[str, ...] | None = None
+    is_unclean: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Decisions that became known together, in their order; none of them is a sign of life of the source.
+
+    `is_provisional`: read where it could still be undone. `trouble`: the source cannot be read now, and why, in words for people.
+    `is_cut`: decisions between the last ones and these were deleted before they could be read.
+    """
+
+    decisions: tuple[Decision, ...] = ()
+    is_provisional: bool = False
+    trouble: str | None = None
+    is_cut: bool = False
+
+
+class ControlSource(Protocol):
+    """Where decisions of the control plane are read from. It goes on by itself through the death of any node."""
+
+    name: str
+    """The `source` of the records: metadata_fetch, metadata_log or admin_poll."""
+
+    def follow(self, saved: str | None) -> AsyncIterator[Decided]:
+        """Decisions from where `saved` says (None: those from now on), without end, and a sign of life every second or so.
+
+        Raises UsageError (Unauthorised) when it can never be read: the caller takes another source.
+        """
+
+    def saved(self) -> str | None:
+        """Text from which a later `follow` goes on after the decisions given out so far; None where there is none."""
+
+    async def close(self) -> None:
+        """Ends connections and closes files."""
