@@ -3,15 +3,24 @@
 The rule (the proof is in ARCHITECTURE.md, "The interval of an outage"): lambda is the latency up to which a service counts as
 serving, P the probe period, g = P + lambda. For a probe, i is its intended issue and r its resolution. A probe is *good* when it
 was ACKED with r - i <= lambda, *void* when nothing was measured, *bad* otherwise, with q = r if it was refused before i + lambda,
-else i + lambda. Bads issued at most g apart form one outage B1..Bn. S is the last good with r(S) < i(B1), T the first good issued
-after Bn. Then
+else i + lambda. Bads issued at most g apart form one outage B1..Bn. S is the last good with r(S) < i(B1); T the first good issued
+after Bn and not before min q. Then
 
     start in [i(S), min q]    end in [i(Bn), r(T)]    RTO in [max(0, i(Bn) - min q), r(T) - i(S)]
 
 No T: the outage is open and has no maximum. No S: it was there before we looked, and has no maximum either. A gap without any
 valid probe longer than g inside an outage cuts it into measured pieces: the RTO's minimum is the longest piece, the minimum of
-the downtime their sum, and the RTO's maximum spans the gap. Goods between bads that are at most g apart are flapping: counted,
-and not told apart as windows.
+the downtime their sum, and the RTO's maximum spans the gap.
+
+Three refinements keep every bound true where the prober was blind or an outage is shorter than the theory asks for:
+
+- T is not issued before min q. Where probes are dense that is no condition: an outage lasts 2g and a probe of its first P is bad,
+  so min q <= start + g <= i(Bn). Where they are not, a good issued earlier may have been served before the outage began.
+- Bads more than g apart are two outages only when a good proves it: issued not before min q of the first, and answered before the
+  second's first bad was issued. Else they are two pieces of one.
+- Goods between bads that are at most g apart are flapping: counted, each cutting a piece. There, and where r(T) - i(S) < 2g, the
+  service ran or failed for less than 2g and "the first good after Bn" proves nothing: T is then the first good issued at or after
+  the last q, which was served after every bad was not, whatever the service did in between.
 
 Worked example, P = 100 ms, lambda = 1 s, instants in ms: a good at 0 (acknowledged at 2), refusals at 100 (known at 101) to 9000,
 a good at 9100 (acknowledged at 9103). start in [0, 101], end in [9000, 9103], RTO in [8899, 9103] ms.
@@ -23,26 +32,19 @@ the outages that are settled: no later probe can change them. `current` is the o
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from pipelines.domain.goods import Good, GoodRun, is_good
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.observations import Outcome, Probes
 
-RULE_VERSION = "outage-1"
+__all__ = ["Good", "Outage", "Piece", "Watching", "current", "is_good", "longest_runs", "outages", "step"]
+
+RULE_VERSION = "outage-2"
 """The version of this rule. Every row that it made carries it; raise it whenever a row can come out differently."""
 
 
 @dataclass(frozen=True, slots=True)
-class Good:
-    """A good probe that may become S or T of an outage."""
-
-    issued_us: int
-    resolved_us: int
-    leader: str | None
-    term: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
-    """A measured part of an outage: bads with no gap longer than g between them."""
+    """A measured part of an outage: bads with neither a good nor a gap longer than g between them."""
 
     earliest_decided_us: int
     last_issued_us: int
@@ -55,13 +57,20 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A span of time in which one stream was not served. All `_us` are microseconds; instants are UTC since the epoch."""
+    """A span of time in which one stream was not served. All `_us` are microseconds; instants are UTC since the epoch.
+
+    `next_good` is the first good after the last bad, `sure_good` the first one after the last decision of any bad; `refused_by` is
+    the broker that answered the first bad probe, where one did.
+    """
 
     first_bad_issued_us: int
     last_bad_issued_us: int
     earliest_decided_us: int
+    latest_decided_us: int
+    gap_us: int
     before: Good | None
-    after: Good | None
+    next_good: Good | None
+    sure_good: Good | None
     pieces: tuple[Piece, ...]
     bad_probes: int
     rejected_probes: int
@@ -69,7 +78,14 @@ class Outage:
     void_probes: int
     flaps: int
     codes: tuple[str, ...]
+    refused_by: str | None = None
+    is_interrupted: bool = False
     is_cut: bool = False
+
+    @property
+    def after(self) -> Good | None:
+        """T: the good probe that proves that it was over."""
+        return self.next_good if self._is_long else self.sure_good
 
     @property
     def is_open(self) -> bool:
@@ -98,12 +114,24 @@ class Outage:
         """The sum of the measured pieces."""
         return sum(piece.length_us for piece in self.pieces)
 
+    def is_over(self, instant_us: int) -> bool:
+        """Whether a bad probe issued at that instant would belong to another outage."""
+        after = self.after
+        return after is not None and after.resolved_us < instant_us and instant_us > self.last_bad_issued_us + self.gap_us
+
+    @property
+    def _is_long(self) -> bool:
+        """Nothing contradicts that it, and the serving around it, lasted 2g."""
+        if self.flaps or self.next_good is None:
+            return False
+        return self.before is None or self.next_good.resolved_us - self.before.issued_us >= 2 * self.gap_us
+
 
 @dataclass(frozen=True, slots=True)
 class Watching:
     """The fold's state for one stream: what a later run needs to know of the earlier ones."""
 
-    goods: tuple[Good, ...] = ()
+    goods: tuple[GoodRun, ...] = ()
     outage: Outage | None = None
     clock_id: str | None = None
 
@@ -123,7 +151,7 @@ def step(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
 
 
 def current(state: Watching) -> Outage | None:
-    """The outage that is open, or over for less than g, so that a bad probe could still prolong it."""
+    """The outage that is open, or over for so short a time that a bad probe could still prolong it."""
     return state.outage
 
 
@@ -138,19 +166,23 @@ def outages(runs: Iterable[Probes]) -> Iterator[Outage]:
 
 
 def longest_runs(runs: Iterable[Probes]) -> list[Probes]:
-    """The runs of one stream in order of issue, without repetitions and without the shorter forms of a run that was extended."""
+    """The runs of one stream in order of issue, without repetitions and without the shorter forms of a run that was extended.
+
+    Runs of one clock stay together: by another clock their instants have no order.
+    """
     longest: dict[tuple[str, int], Probes] = {}
     for run in runs:
         key = (run.boot_id, run.first_sequence)
         known = longest.get(key)
         if known is None or _length(run) > _length(known):
             longest[key] = run
-    return sorted(longest.values(), key=lambda run: (run.started_at_us, run.boot_id, run.first_sequence))
-
-
-def is_good(run: Probes) -> bool:
-    """Acknowledged, each within lambda."""
-    return run.outcome == Outcome.ACKED and (run.latency_us_max is None or run.latency_us_max <= run.lambda_us)
+    begins: dict[str, int] = {}
+    for run in longest.values():
+        begins[run.clock_id] = min(run.started_at_us, begins.get(run.clock_id, run.started_at_us))
+    return sorted(
+        longest.values(),
+        key=lambda run: (begins[run.clock_id], run.clock_id, run.started_at_us, run.boot_id, run.first_sequence),
+    )
 
 
 def _length(run: Probes) -> tuple[int, bool, int]:
@@ -165,69 +197,75 @@ def _void(state: Watching, run: Probes) -> Watching:
 
 
 def _good(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
-    first = Good(run.started_at_us, run.first_decided_at_us, run.leader, run.term)
-    last = Good(run.last_issued_at_us, run.last_decided_at_us, run.leader, run.term)
-    goods = _pruned((*state.goods, first, last) if run.count > 1 else (*state.goods, last))
+    good = GoodRun.of(run)
+    goods = _pruned((*state.goods, good))
     outage = state.outage
     if outage is None:
         return replace(state, goods=goods), ()
-    if outage.after is None:
-        outage = replace(outage, after=first)
-    if run.last_issued_at_us > outage.last_bad_issued_us + _gap(run):
+    outage = replace(
+        outage,
+        next_good=outage.next_good or good.first_issued_from(outage.earliest_decided_us),
+        sure_good=outage.sure_good or good.first_issued_from(outage.latest_decided_us),
+        is_interrupted=True,
+    )
+    if outage.is_over(run.last_issued_at_us):
         return replace(state, goods=goods, outage=None), (outage,)
     return replace(state, goods=goods, outage=outage), ()
 
 
 def _bad(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
     outage = state.outage
-    is_far = outage is not None and run.started_at_us > outage.last_bad_issued_us + _gap(run)
-    if outage is None or (outage.after is not None and is_far):
-        fresh = _begun(state.goods, run)
-        return replace(state, outage=fresh), (outage,) if outage else ()
-    # is_far without a good in between: nobody looked. One outage as far as anyone can say, in two measured pieces.
-    return replace(state, outage=_extended(outage, run, is_new_piece=is_far)), ()
+    if outage is None or outage.is_over(run.started_at_us):
+        return replace(state, outage=_begun(state.goods, run)), (outage,) if outage else ()
+    # Far from the last bad and yet not proven to be another outage: one outage as far as anyone can say.
+    return replace(state, outage=_extended(outage, run)), ()
 
 
-def _begun(goods: tuple[Good, ...], run: Probes) -> Outage:
-    before = max(
-        (good for good in goods if good.resolved_us < run.started_at_us),
-        key=lambda good: good.issued_us,
-        default=None,
-    )
+def _begun(goods: tuple[GoodRun, ...], run: Probes) -> Outage:
+    candidates = (good.last_resolved_before(run.started_at_us) for good in goods)
+    decided = _earliest_decided(run)
     return Outage(
         first_bad_issued_us=run.started_at_us,
         last_bad_issued_us=run.last_issued_at_us,
-        earliest_decided_us=_earliest_decided(run),
-        before=before,
-        after=None,
-        pieces=(Piece(_earliest_decided(run), run.last_issued_at_us),),
+        earliest_decided_us=decided,
+        latest_decided_us=_latest_decided(run),
+        gap_us=_gap(run),
+        before=max((good for good in candidates if good), key=lambda good: good.issued_us, default=None),
+        next_good=None,
+        sure_good=None,
+        pieces=(Piece(decided, run.last_issued_at_us),),
         bad_probes=run.count,
         rejected_probes=run.count if run.outcome == Outcome.REJECTED else 0,
         answered_probes=run.count if run.is_answered else 0,
         void_probes=0,
         flaps=0,
         codes=(run.code,) if run.code else (),
+        refused_by=run.leader if run.is_answered else None,
     )
 
 
-def _extended(outage: Outage, run: Probes, *, is_new_piece: bool) -> Outage:
+def _extended(outage: Outage, run: Probes) -> Outage:
     decided = _earliest_decided(run)
-    if is_new_piece:
+    last = outage.pieces[-1]
+    if outage.is_interrupted or run.started_at_us > outage.last_bad_issued_us + outage.gap_us:
         pieces = (*outage.pieces, Piece(decided, run.last_issued_at_us))
     else:
-        last = outage.pieces[-1]
         pieces = (*outage.pieces[:-1], Piece(min(last.earliest_decided_us, decided), run.last_issued_at_us))
     return replace(
         outage,
-        last_bad_issued_us=run.last_issued_at_us,
+        last_bad_issued_us=max(outage.last_bad_issued_us, run.last_issued_at_us),
         earliest_decided_us=min(outage.earliest_decided_us, decided),
-        after=None,
+        latest_decided_us=max(outage.latest_decided_us, _latest_decided(run)),
+        gap_us=max(outage.gap_us, _gap(run)),
+        next_good=None,
+        sure_good=None,
         pieces=pieces,
         bad_probes=outage.bad_probes + run.count,
         rejected_probes=outage.rejected_probes + (run.count if run.outcome == Outcome.REJECTED else 0),
         answered_probes=outage.answered_probes + (run.count if run.is_answered else 0),
-        flaps=outage.flaps + (1 if outage.after else 0),
+        flaps=outage.flaps + outage.is_interrupted,
         codes=outage.codes if run.code is None or run.code in outage.codes else (*outage.codes, run.code),
+        is_interrupted=False,
     )
 
 
@@ -237,16 +275,20 @@ def _cut(outage: Outage | None) -> Iterator[Outage]:
 
 
 def _earliest_decided(run: Probes) -> int:
-    return min(run.earliest_decided_at_us, run.started_at_us + run.lambda_us)
+    return max(run.started_at_us, min(run.earliest_decided_at_us, run.started_at_us + run.lambda_us))
+
+
+def _latest_decided(run: Probes) -> int:
+    return max(run.last_issued_at_us, min(run.ended_at_us, run.last_issued_at_us + run.lambda_us))
 
 
 def _gap(run: Probes) -> int:
     return run.period_us + run.lambda_us
 
 
-def _pruned(goods: tuple[Good, ...]) -> tuple[Good, ...]:
+def _pruned(goods: tuple[GoodRun, ...]) -> tuple[GoodRun, ...]:
     """Of the goods resolved before the latest issue only the last can become S; those that were in flight then, all can."""
-    latest = goods[-1].issued_us
-    resolved = [good for good in goods if good.resolved_us < latest]
-    in_flight = tuple(good for good in goods if good.resolved_us >= latest)
-    return (max(resolved, key=lambda good: good.issued_us), *in_flight) if resolved else in_flight
+    latest = goods[-1].last_issued_us
+    resolved = [good for good in goods if good.last_decided_us < latest]
+    in_flight = tuple(good for good in goods if good.last_decided_us >= latest)
+    return (max(resolved, key=lambda good: good.last_issued_us), *in_flight) if resolved else in_flight
