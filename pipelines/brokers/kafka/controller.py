@@ -55,8 +55,6 @@ NEXT_SECONDS = 0.05
 GIVE_UP_SECONDS = 10.0
 """When nobody ever answered within this, the addresses are wrong."""
 FETCH_BYTES = 1024 * 1024
-CHECKED_BYTES = 64 * 1024
-"""Checksums are computed for so much of an answer: all of it in the live stream, the end of it while catching up."""
 SNAPSHOT_BYTES = 1024 * 1024
 
 
@@ -148,8 +146,7 @@ class ControllerFetch:
         diverging = answer.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
             return self._diverged(diverging.end_offset)
-        data = bytes(answer.records or b"")
-        batches, _ = read(data, checks_from=len(data) - CHECKED_BYTES)
+        batches, _ = read(bytes(answer.records or b""))
         self._held += batches
         while self._held and self._held[0].next_offset <= answer.high_watermark:
             decisions += [one for one in self._replay.apply(self._held.popleft()) if one.ended_at_us >= self._since_us]
@@ -261,7 +258,7 @@ class ControllerFetch:
             part = await self._snapshot_part(end_offset, epoch, len(data))
             size = part["size"]
             data += part["unaligned_records"]
-        batches, used = read(bytes(data), checks_from=len(data))
+        batches, used = read(bytes(data))
         if used != size:
             raise DamagedLog(f"snapshot {end_offset}-{epoch} of {size} bytes can be read up to byte {used} only")
         is_behind = self._replay.timestamp_ms is not None

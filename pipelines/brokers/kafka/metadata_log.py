@@ -41,8 +41,6 @@ ALIVE_SECONDS = 1.0
 HOLD_SECONDS = 5.0
 """How long decisions are held back for a high watermark that does not come, before they go out as provisional."""
 CHUNK_BYTES = 4 * 1024 * 1024
-CHECKED_TAIL_BYTES = 1024 * 1024
-"""When a long log is caught up with, only its end is checked: torn batches are there, and the node checked the rest itself."""
 REMEMBERED_BATCHES = 10_000
 SLICE_SECONDS = 0.25
 """How long a long log is read before others get a turn."""
@@ -123,10 +121,10 @@ class Segments:
         at, header = self._last_header
         if os.pread(descriptor, len(header), at) != header:
             raise LogWasCut(f"{self._folder}: the log was truncated below offset {self._next_offset}")
-        size = used = 1
-        while used and self._position < (size := os.fstat(descriptor).st_size):
+        used = 1
+        while used and self._position < os.fstat(descriptor).st_size:
             data = os.pread(descriptor, CHUNK_BYTES, self._position)
-            batches, used = read(data, checks_from=max(0, size - CHECKED_TAIL_BYTES - self._position))
+            batches, used = read(data)
             start = 0
             for batch in batches:
                 self._last_header = (self._position, data[start : start + SMALLEST])
@@ -274,7 +272,7 @@ class MetadataLog:
             (m.groups() for one in self._folder.iterdir() if (m := SNAPSHOT.fullmatch(one.name))), reverse=True
         ):
             data = (self._folder / f"{offset}-{epoch}.checkpoint").read_bytes()
-            batches, used = read(data, checks_from=len(data))
+            batches, used = read(data)
             if used == len(data):
                 if int(offset) <= behind:
                     self._replay = Replay(self._definitions)
