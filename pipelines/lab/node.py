@@ -27,6 +27,9 @@ SHUTDOWN_SECONDS = 90.0
 JOLOKIA_SECONDS = 2.0
 PORT_TAKEN = "Address already in use"
 
+# Whatever proxy the user's environment names, it does not lead to our own loopback.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -158,7 +161,7 @@ class Node:
         body = json.dumps({"type": "read", "mbean": mbean, "attribute": attribute}).encode()
         request = urllib.request.Request(self.jolokia_url, data=body, method="POST")  # noqa: S310 - our own loopback address
         try:
-            with urllib.request.urlopen(request, timeout=JOLOKIA_SECONDS) as answer:  # noqa: S310
+            with _OPENER.open(request, timeout=JOLOKIA_SECONDS) as answer:
                 return json.load(answer).get("value")
         except (OSError, ValueError):
             return None  # down, starting or paused: there is no value now
