@@ -101,9 +101,7 @@ def find_browser(environ: Mapping[str, str] | None = None, mac_browsers: tuple[s
     return Path(name) if name else None
 
 
-def install_browser(
-    run: Callable[[list[str]], int] = subprocess.call, is_root: bool | None = None, apt_get: str | None = None
-) -> Path:
+def install_browser(run: Callable[[list[str]], int] = subprocess.call, is_root: bool | None = None, apt_get: str | None = None) -> Path:
     """The browser, after installing Debian's where there is none and we may. Raises UsageError when we may not or it fails."""
     browser = find_browser()
     if browser:
