@@ -1,0 +1,252 @@
+"""How does a page stay live, and stay a page when a part of it fails? The contract between pages and the application.
+
+A page is a list of panels. A panel says which parts it has (a body, figures, grids) and how to build a `View` from a `Request`. The
+rules, which no page has to think of:
+
+- One refresh is one request: all panels read the same `Snapshot`, so a page never mixes versions of a table.
+- A panel that fails shows its error in its own place; the others live. What people can mend is said in one sentence; a bug gets
+  an id that is in the log.
+- Only what changed is sent: figures and grids are updated in place, so that nothing flickers and nobody's zoom is lost.
+- The browser asks (assets/lastack.js): every 2 s, not while the tab is hidden, and not again before the answer is there.
+
+Example: a panel with one figure has three outputs: its body's children, the figure, and the style that hides an empty figure.
+"""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dash_ag_grid as dag
+import plotly.graph_objects as go
+import structlog
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
+from plotly.utils import PlotlyJSONEncoder
+
+from dashboards import palette
+from dashboards.components import wild
+from dashboards.palette import Theme
+from pipelines.errors import LastackError
+from pipelines.serving import Row, Serving, Snapshot
+
+HIDDEN = {"display": "none"}
+GRAPH_CONFIG: Any = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d", "autoScale2d"]}
+GRID_THEME = """themeQuartz.withParams({
+    backgroundColor: 'var(--surface)', foregroundColor: 'var(--ink)', headerBackgroundColor: 'var(--sunken)',
+    headerTextColor: 'var(--quiet)', borderColor: 'var(--line)', fontFamily: 'var(--mantine-font-family)', fontSize: 13,
+    headerFontSize: 12, headerFontWeight: 550, cellHorizontalPadding: 12, wrapperBorderRadius: 6
+})"""
+"""The grid in the page's own colours, light and dark alike."""
+
+GRID_OPTIONS = {
+    "theme": {"function": GRID_THEME},
+    "rowHeight": 34,
+    "headerHeight": 36,
+    "enableCellTextSelection": True,
+    "tooltipShowDelay": 300,
+    "suppressFieldDotNotation": True,
+}
+MAX_GRID_PX = 480
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a panel is built from: one view of the lakehouse, the page's path variables, the colours."""
+
+    snapshot: Snapshot
+    theme: Theme
+    path: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a panel shows now. Figures and grids that are not given are hidden."""
+
+    body: Any = None
+    figures: Mapping[str, go.Figure] = field(default_factory=dict)
+    rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table that can be sorted and filtered: AG Grid's column definitions, and the field that names a row."""
+
+    columns: tuple[dict[str, Any], ...]
+    row_id: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A part of a page that is read, fails and is refreshed as one."""
+
+    name: str
+    title: str | None
+    build: Callable[[Request], View]
+    hint: str | None = None
+    figures: tuple[str, ...] = ()
+    grids: Mapping[str, Grid] = field(default_factory=dict)
+    arrange: Callable[[Mapping[str, Any]], Any] | None = None
+    """How its parts are laid out, by name; one below the other where not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: where it is, what it is called, which panels it has and how they are laid out."""
+
+    name: str
+    path: str
+    title: Callable[..., str]
+    panels: tuple[Panel, ...]
+    layout: Callable[[Mapping[str, Any]], Any]
+    absent: Callable[[Request], Any] = lambda _request: None
+    """What is shown instead of everything, where the path names something that is not there; else None."""
+
+
+def page_layout(page: Page, **path: str) -> Any:
+    """The page before its first refresh: every panel in its place, empty."""
+    slots = {panel.name: _slot(page, panel) for panel in page.panels}
+    return html.Div(
+        [
+            dcc.Store(id=_id(page, "path"), data=path),
+            dcc.Store(id=_id(page, "tick")),
+            dcc.Store(id=_id(page, "seen"), data={}),
+            dcc.Store(id=_id(page, "answer")),
+            html.Div(id=_id(page, "pulse"), hidden=True),
+            html.Div(id=_id(page, "absent")),
+            html.Div(page.layout(slots), id=_id(page, "present")),
+        ],
+        className="page loading",
+        **wild(data_live=page.name),
+    )
+
+
+def register_refresh(app: Dash, page: Page, serving: Serving) -> None:
+    """Makes the page live."""
+    outputs = _outputs(page)
+    app.callback(
+        [Output(one, prop) for one, prop in outputs] + [Output(_id(page, "seen"), "data"), Output(_id(page, "answer"), "data")],
+        Input(_id(page, "tick"), "data"),
+        State(_id(page, "path"), "data"),
+        State(_id(page, "seen"), "data"),
+        prevent_initial_call=True,
+    )(lambda tick, path, seen: refresh(page, serving, tick or {}, path or {}, seen or {}))
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("lastack", "answered"),
+        Output(_id(page, "pulse"), "children"),
+        Input(_id(page, "answer"), "data"),
+        prevent_initial_call=True,
+    )
+
+
+def refresh(page: Page, serving: Serving, tick: Mapping[str, Any], path: Mapping[str, str], seen: Mapping[str, str]) -> list[Any]:
+    """The values of all outputs of a page, `no_update` for those that the browser has already; then what it has, and when."""
+    theme = palette.THEMES.get(str(tick.get("scheme")), palette.LIGHT)
+    with serving.snapshot() as snapshot:
+        values = page_values(page, Request(snapshot, theme, path))
+        answer = {"at_us": snapshot.now_us, "asked": tick.get("at")}
+    prints = {f"{one}.{prop}": _fingerprint(values[one, prop]) for one, prop in values}
+    changed = [no_update if seen.get(f"{key[0]}.{key[1]}") == prints[f"{key[0]}.{key[1]}"] else values[key] for key in values]
+    return [*changed, prints, answer]
+
+
+def page_values(page: Page, request: Request) -> dict[tuple[str, str], Any]:
+    """The value of each (component, property) of a page."""
+    absent = _guarded("page", lambda: page.absent(request))
+    values: dict[tuple[str, str], Any] = {
+        (_id(page, "absent"), "children"): absent,
+        (_id(page, "present"), "style"): HIDDEN if absent is not None else {},
+    }
+    for panel in page.panels:
+        view = View() if absent is not None else _built(panel, request)
+        values[_id(page, panel.name, "body"), "children"] = view.body
+        for name in panel.figures:
+            figure = view.figures.get(name)
+            values[_id(page, panel.name, name), "figure"] = figure if figure is not None else go.Figure()
+            values[_id(page, panel.name, name, "box"), "style"] = HIDDEN if figure is None else {"height": f"{figure.layout.height}px"}
+        for name in panel.grids:
+            rows = view.rows.get(name)
+            values[_id(page, panel.name, name), "rowData"] = list(rows or ())
+            values[_id(page, panel.name, name, "box"), "style"] = HIDDEN if not rows else {"height": f"{_grid_px(rows)}px"}
+    return values
+
+
+def problem(sentence: str, error_id: str | None = None) -> Any:
+    """What stands in the place of something that failed."""
+    said: list[Any] = [html.Strong("This panel has no data. "), sentence]
+    if error_id:
+        said.append(html.Span(f" (id {error_id})", className="quiet"))
+    return html.Div([html.Span("✖", className="glyph", **wild(aria_hidden="true")), html.Div(said)], className="problem", role="alert")
+
+
+def _built(panel: Panel, request: Request) -> View:
+    built = _guarded(panel.name, lambda: panel.build(request))
+    return built if isinstance(built, View) else View(built)
+
+
+def _guarded(name: str, build: Callable[[], Any]) -> Any:
+    try:
+        return build()
+    except LastackError as error:
+        return problem(str(error)) if name != "page" else None
+    except Exception as error:
+        # One broken panel never blanks a page; the id leads from what people see to the stack trace.
+        error_id = uuid.uuid4().hex[:8]
+        log.exception("panel failed", panel=name, id=error_id)
+        return problem(f"A bug in Lastack: {type(error).__name__}; the stack trace is in the log.", error_id)
+
+
+def _outputs(page: Page) -> list[tuple[str, str]]:
+    outputs = [(_id(page, "absent"), "children"), (_id(page, "present"), "style")]
+    for panel in page.panels:
+        outputs.append((_id(page, panel.name, "body"), "children"))
+        for name in panel.figures:
+            outputs += [(_id(page, panel.name, name), "figure"), (_id(page, panel.name, name, "box"), "style")]
+        for name in panel.grids:
+            outputs += [(_id(page, panel.name, name), "rowData"), (_id(page, panel.name, name, "box"), "style")]
+    return outputs
+
+
+def _slot(page: Page, panel: Panel) -> Any:
+    parts: dict[str, Any] = {"body": html.Div(id=_id(page, panel.name, "body"), className="body")}
+    for name in panel.figures:
+        graph = dcc.Graph(
+            id=_id(page, panel.name, name), figure=go.Figure(), config=GRAPH_CONFIG, responsive=True, style={"height": "100%"}
+        )
+        parts[name] = html.Figure(graph, id=_id(page, panel.name, name, "box"), style=HIDDEN, **wild(aria_label=panel.title or name))
+    for name, grid in panel.grids.items():
+        parts[name] = html.Div(_grid(page, panel, name, grid), id=_id(page, panel.name, name, "box"), style=HIDDEN)
+    content = panel.arrange(parts) if panel.arrange else list(parts.values())
+    if panel.title is None:
+        return html.Div(content, className=f"bare {panel.name}")
+    heading = [html.H2(panel.title)] + ([html.P(panel.hint, className="hint")] if panel.hint else [])
+    return html.Section([html.Div(heading, className="heading"), html.Div(content)], className=f"panel {panel.name}")
+
+
+def _grid(page: Page, panel: Panel, name: str, grid: Grid) -> Any:
+    return dag.AgGrid(
+        id=_id(page, panel.name, name),
+        columnDefs=list(grid.columns),
+        rowData=[],
+        getRowId=f"params.data.{grid.row_id}",
+        defaultColDef={"sortable": True, "resizable": True, "suppressHeaderMenuButton": True},
+        dashGridOptions=GRID_OPTIONS,
+        style={"height": "100%", "width": "100%"},
+    )
+
+
+def _grid_px(rows: Sequence[Row]) -> int:
+    return min(MAX_GRID_PX, 36 + 34 * len(rows) + 18)
+
+
+def _id(page: Page, *parts: str) -> str:
+    return "-".join((page.name, *parts))
+
+
+def _fingerprint(value: Any) -> str:
+    text = json.dumps(value, cls=PlotlyJSONEncoder, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
