@@ -13,13 +13,14 @@ OUTAGES = "gold.outages"
 LOSSES = "gold.losses"
 INCIDENTS = "gold.incidents"
 AVAILABILITY = "gold.availability"
+LAG = "silver.replication_lag"
 
 REGIONAL: tuple[tuple[str, str], ...] = ((LOSSES, "checked_at"), (OUTAGES, "started_at_max"), (INCIDENTS, "started_at_max"))
 """Tables that follow from a region of silver, in the order in which they need each other, with their column of event time."""
 
 
 def query(table: str) -> str:
-    """The SELECT of a gold table."""
+    """The SELECT of a table that follows from others by SQL."""
     layer, name = table.split(".")
     return resource("sql", layer, f"{name}.sql").read_text()
 

@@ -45,6 +45,9 @@ EVENTFUL = ("late_acks", "control", "leader_seen", "epoch_end", "readback", "fau
 
 LOCK_WAIT_SECONDS = 60
 MICROSECONDS = 1_000_000
+MINUTE_US = 60 * MICROSECONDS
+DAY_US = 86_400 * MICROSECONDS
+LAG_US = 10 * MINUTE_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Options:
 
     trigger_seconds: float = 1.0
     files_per_batch: int = 500
-    availability_seconds: float = 30.0
+    aggregate_seconds: float = 30.0
     readback_seconds: float = 3600.0
     master: str = "local[2]"
     memory: str = "1g"
@@ -69,7 +72,7 @@ class _State:
     derived_at: float = 0.0
     written: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     written_from_us: int | None = None
-    availability_at: float = 0.0
+    aggregated_at: float = 0.0
 
 
 class Stream:
@@ -89,7 +92,7 @@ class Stream:
 
     def run(self, stopping: threading.Event) -> None:
         """Runs until `stopping` is set, then takes in what is left in the landing and stops between two batches."""
-        self.progress.write(state="starting")
+        self.progress.write(state="running")
         self._prepare()
         query = self._start()
         self.progress.write(state="running")
@@ -104,7 +107,7 @@ class Stream:
             self._drain(query)
         with self._between_batches:
             query.stop()
-            self._availability()
+            self._aggregate()
         self.progress.write(state="stopped")
         self._pool.shutdown()
 
@@ -140,7 +143,7 @@ class Stream:
         )
 
     def _drain(self, query: Any) -> None:
-        self.progress.write(state="draining")
+        self.progress.write(state="running")
         query.processAllAvailable()
         if self.state.from_us is not None:
             with self._between_batches:
@@ -161,8 +164,8 @@ class Stream:
             is_eventful = self._extend_region(taken)
             if self.state.from_us is not None:
                 self._derive(is_forced=is_eventful)
-            if time.monotonic() - self.state.availability_at >= self.options.availability_seconds:
-                self._availability()
+            if time.monotonic() - self.state.aggregated_at >= self.options.aggregate_seconds:
+                self._aggregate()
             log.info("batch", batch_id=batch_id, ms=round((time.monotonic() - began) * 1000), is_eventful=is_eventful)
             self.progress.write(
                 state="running",
@@ -339,22 +342,33 @@ class Stream:
         else:
             self.state.from_us = from_us
 
-    # --- availability -------------------------------------------------------------------------------------------------
+    # --- what is summed up -------------------------------------------------------------------------------------------------
 
-    def _availability(self) -> None:
-        """Replaces the present and the last day of gold.availability."""
-        self.state.availability_at = time.monotonic()
-        if not self.state.newest_us:
+    def _aggregate(self) -> None:
+        """Replaces what is summed up over time, at a pace of its own: availability of the last two days, lag of the last minutes."""
+        self.state.aggregated_at = time.monotonic()
+        newest_us = self.state.newest_us
+        if not newest_us:
             return
         self._await_tables()
-        first_day = f.date_sub(f.to_date(f.timestamp_micros(f.lit(self.state.newest_us))), 1)
-        probes = self.lakehouse.read(bronze.OBSERVATIONS).where((f.col("record") == "probes") & (f.col("day") >= first_day))
-        probes.createOrReplaceTempView("bronze_probes")
+        yesterday = newest_us - DAY_US
+        self._replace_recent(
+            gold.AVAILABILITY, "probes", f"day >= date_sub(to_date({instant_sql(newest_us)}), 1)", yesterday - yesterday % DAY_US
+        )
+        minute = newest_us - LAG_US - (newest_us - LAG_US) % MINUTE_US
+        self._replace_recent(gold.LAG, "partition_metrics", f"minute_at >= {instant_sql(minute)}", minute)
+
+    def _replace_recent(self, table: str, record: str, where: str, from_us: int) -> None:
+        """Derives a table's recent rows from one record of bronze, and replaces them."""
+        observations = self.lakehouse.read(bronze.OBSERVATIONS).where(
+            (f.col("record") == record)
+            & (f.col("day") >= f.to_date(f.timestamp_micros(f.lit(from_us))))
+            & (f.col("ended_at_us") >= from_us)
+        )
+        observations.createOrReplaceTempView(f"bronze_{record}")
         self.lakehouse.read(gold.OUTAGES).createOrReplaceTempView(gold.view_name(gold.OUTAGES))
-        schema = self.lakehouse.schema(gold.AVAILABILITY)
-        frame = gold.selected(self.spark.sql(gold.query(gold.AVAILABILITY)), schema).where(f.col("day") >= first_day)
-        where = f"day >= date_sub(to_date({instant_sql(self.state.newest_us)}), 1)"
-        self.lakehouse.replace(gold.AVAILABILITY, frame, where)
+        frame = gold.selected(self.spark.sql(gold.query(table)), self.lakehouse.schema(table)).where(where)
+        self.lakehouse.replace(table, frame, where)
 
 
 class Progress:

@@ -1,0 +1,41 @@
+"""One Spark session for all tests of this folder: starting it costs more than any of them."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.ddl import table_names
+from pipelines.lakehouse import Lakehouse, session
+from pipelines.settings import Home
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    home = Home(tmp_path_factory.mktemp("spark"))
+    home.create()
+    with session(home) as spark:
+        yield spark
+
+
+@pytest.fixture(scope="session")
+def empty_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every table, made once: twelve commits are the dearest part of an empty lakehouse, and a copy of them is as good."""
+    home = Home(tmp_path_factory.mktemp("tables"))
+    home.create()
+    Lakehouse(spark, home).create(table_names())
+    return home.lakehouse
+
+
+@pytest.fixture
+def lakehouse(spark: SparkSession, empty_tables: Path, tmp_path: Path) -> Lakehouse:
+    return fresh_lakehouse(spark, empty_tables, tmp_path / "home")
+
+
+def fresh_lakehouse(spark: SparkSession, empty_tables: Path, path: Path) -> Lakehouse:
+    home = Home(path)
+    home.create()
+    shutil.copytree(empty_tables, home.lakehouse, dirs_exist_ok=True)
+    return Lakehouse(spark, home)

@@ -1,0 +1,65 @@
+"""The stream's native parser and `domain.landing.decode` are one definition of a good line."""
+
+import json
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines import bronze
+from pipelines.domain.landing import BadLine, decode, from_row
+from pipelines.lakehouse import Lakehouse
+from tests.spark.histories import kill_of_broker_2
+
+pytestmark = pytest.mark.spark
+
+
+def parse(spark: SparkSession, lakehouse: Lakehouse, lines: list[str]) -> dict[str, dict[str, object]]:
+    schema = lakehouse.schema(bronze.OBSERVATIONS)
+    frame = spark.createDataFrame([(line, "file.jsonl") for line in lines], "value STRING, file STRING")
+    return {row["value"]: row.asDict(recursive=True) for row in bronze.parsed(frame, schema).collect()}
+
+
+def variants() -> list[str]:
+    """Good lines of every kind in a history, and each of them spoilt in the ways in which collectors go wrong."""
+    history = kill_of_broker_2()
+    kinds = {one.record: line for one, line in zip(history.observations, history.lines(), strict=True)}
+    lines = list(kinds.values())
+    for line in list(kinds.values()):
+        body = json.loads(line)
+        lines.extend(json.dumps({key: value for key, value in body.items() if key != name}) for name in body)
+        lines.append(json.dumps(body | {"format": 2}))
+        lines.append(json.dumps(body | {"record": "rumour"}))
+        lines.append(json.dumps(body | {"ended_at_us": body["started_at_us"] - 1}))
+        lines.append(json.dumps(body | {"seq": "seven"}))
+        lines.append(json.dumps(body | {"unknown_field": 1}))
+        if "count" in body:
+            lines.append(json.dumps(body | {"count": body["count"] + 1}))
+            lines.append(json.dumps(body | {"count": 0}))
+            lines.append(json.dumps(body | {"outcome": "FINE"}))
+            lines.append(json.dumps(body | {"kind": "dream"}))
+    return [*lines, "", "garbage", "[]", "{}", "null", "7", '{"format":1', '{"format":1,"record":"probes"}']
+
+
+def test_the_native_parser_and_decode_agree_on_which_lines_are_good(spark: SparkSession, lakehouse: Lakehouse) -> None:
+    lines = list(dict.fromkeys(variants()))
+    rows = parse(spark, lakehouse, lines)
+    disagreed = []
+    for line in lines:
+        try:
+            observation = decode(line)
+        except BadLine as reason:
+            if rows[line]["reason"] is None:
+                disagreed.append((line, f"native takes it, decode says {reason}"))
+        else:
+            if rows[line]["reason"] is not None:
+                disagreed.append((line, f"decode takes it, native says {rows[line]['reason']}"))
+            elif from_row(rows[line]) != observation:
+                disagreed.append((line, "both take it and read different things"))
+    assert disagreed == []
+
+
+def test_every_bad_line_has_a_reason_that_says_what_is_wrong(spark: SparkSession, lakehouse: Lakehouse) -> None:
+    line = '{"format":1,"record":"blind","system":"kafka"}'
+    reason = parse(spark, lakehouse, [line])[line]["reason"]
+    assert reason is not None
+    assert "blind misses cluster_id" in str(reason)
