@@ -105,8 +105,13 @@ class FastLane:
                 one.settled = one.tentative
             one.last = run
             for outage in settled:
-                self._recent.append(self._described(stream_of(run), outage))
+                self._remember(self._described(stream_of(run), outage))
             self._is_changed = self._is_changed or before != current(one.tentative) or bool(settled)
+
+    def _remember(self, row: dict[str, Any]) -> None:
+        """Keeps an outage that is over, once: an open run settles the outage before it each time that it has grown."""
+        if all(known["outage_id"] != row["outage_id"] for known in self._recent):
+            self._recent.append(row)
 
     def blind(self, gap: Blind) -> None:
         """The prober was stalled: until new lines have come nothing is known."""
@@ -174,7 +179,7 @@ class FastLane:
         alert.state = RESOLVED
         alert.resolved_at_us = now_us
         one = self._streams[alert.stream]
-        ended = [*(row for row in self._recent if row["outage_id"] == alert.alert_id)]
+        ended = [row for row in self._recent if row["outage_id"] == alert.alert_id]
         outage = current(one.tentative)
         row = ended[-1] if ended else self._described(alert.stream, outage) if outage else None
         if row:

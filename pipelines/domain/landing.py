@@ -138,3 +138,22 @@ CHECKS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     ),
 }
 """Type of a field to its name in messages and to its check: the only types that a record may have."""
+
+
+def from_row(row: dict[str, Any]) -> Observation:
+    """The observation of a row of bronze: the record's own columns, NULL where absent."""
+    kind = RECORDS[row["record"]]
+    values: dict[str, Any] = {}
+    for name in _fields(kind.record):
+        value = row[name]
+        if value is None:
+            continue
+        if name == "runs":
+            value = tuple(FoundRun(**run) for run in value)
+        elif name == "values":
+            value = dict(value)
+        elif isinstance(value, list):
+            value = tuple(value)
+        values[name] = value
+    observation: Observation = kind(**values)
+    return observation
