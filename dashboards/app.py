@@ -19,7 +19,7 @@ from dash import Dash, dcc, html
 
 from dashboards import pages
 from dashboards.components import wild
-from dashboards.panels import Page, page_layout, register_refresh
+from dashboards.panels import Page, Refresher, page_layout
 from pipelines import __version__
 from pipelines.exporter import Exporter
 from pipelines.serving import Serving
@@ -69,8 +69,10 @@ def create_app(home: Home) -> Dash:
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
     dash.page_registry.clear()
+    refresher = Refresher(serving)
     for page in all_pages():
-        _register(app, page, serving)
+        _register(page)
+        refresher.register(app, page)
     dash.register_page("not_found_404", layout=_not_found)  # type: ignore[no-untyped-call]
     app.layout = _shell
     return app
@@ -82,13 +84,12 @@ def all_pages() -> list[Page]:
     return [importlib.import_module(f"dashboards.pages.{name}").PAGE for name in names]
 
 
-def _register(app: Dash, page: Page, serving: Serving) -> None:
+def _register(page: Page) -> None:
     def layout(**path: str) -> Any:
         return page_layout(page, **path)
 
     where = {"path_template": page.path} if "<" in page.path else {"path": page.path}
     dash.register_page(page.name, name=page.name, title=page.title, layout=layout, **where)  # type: ignore[no-untyped-call]
-    register_refresh(app, page, serving)
 
 
 def _plain_routes(server: flask.Flask, exporter: Exporter) -> None:

@@ -14,8 +14,10 @@ Example: a panel with one figure has three outputs: its body's children, the fig
 
 import hashlib
 import json
+import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +30,7 @@ from plotly.utils import PlotlyJSONEncoder
 from dashboards import palette
 from dashboards.components import wild
 from dashboards.palette import Theme
+from pipelines import ddl
 from pipelines.errors import LastackError
 from pipelines.serving import Row, Serving, Snapshot
 
@@ -49,6 +52,7 @@ GRID_OPTIONS = {
     "suppressFieldDotNotation": True,
 }
 MAX_GRID_PX = 480
+VIEWS_KEPT = 64
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +73,19 @@ class View:
     body: Any = None
     figures: Mapping[str, go.Figure] = field(default_factory=dict)
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    is_problem: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A value as the browser gets it, and a short name for it."""
+
+    value: Any
+    fingerprint: str
+
+
+Values = dict[tuple[str, str], Sent]
+"""(component, property) to its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +109,8 @@ class Panel:
     grids: Mapping[str, Grid] = field(default_factory=dict)
     arrange: Callable[[Mapping[str, Any]], Any] | None = None
     """How its parts are laid out, by name; one below the other where not given."""
+    key: Callable[[Request], Hashable | None] | None = None
+    """What it depends on beside tables, address and colours; where that is None, or this is not given, it is built each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,54 +144,97 @@ def page_layout(page: Page, **path: str) -> Any:
     )
 
 
-def register_refresh(app: Dash, page: Page, serving: Serving) -> None:
-    """Makes the page live."""
-    outputs = _outputs(page)
-    app.callback(
-        [Output(one, prop) for one, prop in outputs] + [Output(_id(page, "seen"), "data"), Output(_id(page, "answer"), "data")],
-        Input(_id(page, "tick"), "data"),
-        State(_id(page, "path"), "data"),
-        State(_id(page, "seen"), "data"),
-        prevent_initial_call=True,
-    )(lambda tick, path, seen: refresh(page, serving, tick or {}, path or {}, seen or {}))
-    app.clientside_callback(  # type: ignore[no-untyped-call]
-        ClientsideFunction("lastack", "answered"),
-        Output(_id(page, "pulse"), "children"),
-        Input(_id(page, "answer"), "data"),
-        prevent_initial_call=True,
-    )
+class Refresher:
+    """Answers the refreshes of all pages. Thread safe; keeps what panels built as long as nothing that they read has changed."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, Values] = OrderedDict()
+
+    def register(self, app: Dash, page: Page) -> None:
+        """Makes a page live."""
+        outputs = [Output(one, prop) for one, prop in _outputs(page)]
+        app.callback(
+            [*outputs, Output(_id(page, "seen"), "data"), Output(_id(page, "answer"), "data")],
+            Input(_id(page, "tick"), "data"),
+            State(_id(page, "path"), "data"),
+            State(_id(page, "seen"), "data"),
+            prevent_initial_call=True,
+        )(lambda tick, path, seen: self.answer(page, tick or {}, path or {}, seen or {}))
+        app.clientside_callback(  # type: ignore[no-untyped-call]
+            ClientsideFunction("lastack", "answered"),
+            Output(_id(page, "pulse"), "children"),
+            Input(_id(page, "answer"), "data"),
+            prevent_initial_call=True,
+        )
+
+    def answer(self, page: Page, tick: Mapping[str, Any], path: Mapping[str, str], seen: Mapping[str, str]) -> list[Any]:
+        """The values of all outputs of a page, `no_update` for those that the browser has; then what it has now, and when.
+
+        Args:
+            page: the page that asks.
+            tick: what the browser says with its question: its colour scheme, and when it asked.
+            path: the variables in the page's address.
+            seen: fingerprints of what the browser has, by output.
+        """
+        theme = palette.THEMES.get(str(tick.get("scheme")), palette.LIGHT)
+        with self._serving.snapshot() as snapshot:
+            values = self.values(page, Request(snapshot, theme, path))
+            at = {"at_us": snapshot.now_us, "asked": tick.get("at")}
+        prints = {f"{one}.{prop}": value.fingerprint for (one, prop), value in values.items()}
+        changed = [
+            no_update if seen.get(f"{one}.{prop}") == value.fingerprint else value.value for (one, prop), value in values.items()
+        ]
+        return [*changed, prints, at]
+
+    def values(self, page: Page, request: Request) -> Values:
+        """The value of each (component, property) of a page."""
+        absent = _guarded(None, lambda: page.absent(request))
+        values: Values = _printed(
+            {(_id(page, "absent"), "children"): absent, (_id(page, "present"), "style"): {} if absent is None else HIDDEN}
+        )
+        for panel in page.panels:
+            values |= self._panel_values(page, panel, request) if absent is None else _printed(_view_values(page, panel, View()))
+        return values
+
+    def _panel_values(self, page: Page, panel: Panel, request: Request) -> Values:
+        given = panel.key(request) if panel.key else None
+        if given is None:
+            return _printed(_view_values(page, panel, _built(panel, request)))
+        versions = tuple(request.snapshot.version(table) for table in ddl.table_names())
+        key = (page.name, panel.name, request.theme.name, tuple(sorted(request.path.items())), versions, given)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        view = _built(panel, request)
+        values = _printed(_view_values(page, panel, view))
+        if not view.is_problem:
+            with self._lock:
+                self._kept[key] = values
+                while len(self._kept) > VIEWS_KEPT:
+                    self._kept.popitem(last=False)
+        return values
 
 
-def refresh(page: Page, serving: Serving, tick: Mapping[str, Any], path: Mapping[str, str], seen: Mapping[str, str]) -> list[Any]:
-    """The values of all outputs of a page, `no_update` for those that the browser has already; then what it has, and when."""
-    theme = palette.THEMES.get(str(tick.get("scheme")), palette.LIGHT)
-    with serving.snapshot() as snapshot:
-        values = page_values(page, Request(snapshot, theme, path))
-        answer = {"at_us": snapshot.now_us, "asked": tick.get("at")}
-    prints = {f"{one}.{prop}": _fingerprint(values[one, prop]) for one, prop in values}
-    changed = [no_update if seen.get(f"{key[0]}.{key[1]}") == prints[f"{key[0]}.{key[1]}"] else values[key] for key in values]
-    return [*changed, prints, answer]
-
-
-def page_values(page: Page, request: Request) -> dict[tuple[str, str], Any]:
-    """The value of each (component, property) of a page."""
-    absent = _guarded("page", lambda: page.absent(request))
-    values: dict[tuple[str, str], Any] = {
-        (_id(page, "absent"), "children"): absent,
-        (_id(page, "present"), "style"): HIDDEN if absent is not None else {},
-    }
-    for panel in page.panels:
-        view = View() if absent is not None else _built(panel, request)
-        values[_id(page, panel.name, "body"), "children"] = view.body
-        for name in panel.figures:
-            figure = view.figures.get(name)
-            values[_id(page, panel.name, name), "figure"] = figure if figure is not None else go.Figure()
-            values[_id(page, panel.name, name, "box"), "style"] = HIDDEN if figure is None else {"height": f"{figure.layout.height}px"}
-        for name in panel.grids:
-            rows = view.rows.get(name)
-            values[_id(page, panel.name, name), "rowData"] = list(rows or ())
-            values[_id(page, panel.name, name, "box"), "style"] = HIDDEN if not rows else {"height": f"{_grid_px(rows)}px"}
+def _view_values(page: Page, panel: Panel, view: View) -> dict[tuple[str, str], Any]:
+    """The values of one panel's outputs."""
+    values: dict[tuple[str, str], Any] = {(_id(page, panel.name, "body"), "children"): view.body}
+    for name in panel.figures:
+        figure = view.figures.get(name)
+        values[_id(page, panel.name, name), "figure"] = figure if figure is not None else go.Figure()
+        values[_id(page, panel.name, name, "box"), "style"] = HIDDEN if figure is None else {"height": f"{figure.layout.height}px"}
+    for name in panel.grids:
+        rows = view.rows.get(name)
+        values[_id(page, panel.name, name), "rowData"] = list(rows or ())
+        values[_id(page, panel.name, name, "box"), "style"] = HIDDEN if not rows else {"height": f"{_grid_px(rows)}px"}
     return values
+
+
+def _printed(values: Mapping[tuple[str, str], Any]) -> Values:
+    """The values as they are sent, with fingerprints: JSON is made once, however many browsers ask."""
+    return {key: Sent(plain := _plain(value), _fingerprint(plain)) for key, value in values.items()}
 
 
 def problem(sentence: str, error_id: str | None = None) -> Any:
@@ -185,19 +247,20 @@ def problem(sentence: str, error_id: str | None = None) -> Any:
 
 def _built(panel: Panel, request: Request) -> View:
     built = _guarded(panel.name, lambda: panel.build(request))
-    return built if isinstance(built, View) else View(built)
+    return built if isinstance(built, View) else View(built, is_problem=True)
 
 
-def _guarded(name: str, build: Callable[[], Any]) -> Any:
+def _guarded(panel: str | None, build: Callable[[], Any]) -> Any:
+    """What `build` returns, or the problem that stands in its place; nothing for the page as a whole, whose panels say it."""
     try:
         return build()
     except LastackError as error:
-        return problem(str(error)) if name != "page" else None
+        return problem(str(error)) if panel else None
     except Exception as error:
         # One broken panel never blanks a page; the id leads from what people see to the stack trace.
         error_id = uuid.uuid4().hex[:8]
-        log.exception("panel failed", panel=name, id=error_id)
-        return problem(f"A bug in Lastack: {type(error).__name__}; the stack trace is in the log.", error_id)
+        log.exception("panel failed", panel=panel, id=error_id)
+        return problem(f"A bug in Lastack: {type(error).__name__}; the stack trace is in the log.", error_id) if panel else None
 
 
 def _outputs(page: Page) -> list[tuple[str, str]]:
@@ -247,6 +310,10 @@ def _id(page: Page, *parts: str) -> str:
     return "-".join((page.name, *parts))
 
 
-def _fingerprint(value: Any) -> str:
-    text = json.dumps(value, cls=PlotlyJSONEncoder, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+def _plain(value: Any) -> Any:
+    """A component or figure as the JSON that the browser gets."""
+    return json.loads(json.dumps(value, cls=PlotlyJSONEncoder))
+
+
+def _fingerprint(plain: Any) -> str:
+    return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -54,11 +54,11 @@ def instant(at: datetime | None, *, absent: str = "not known") -> str:
 
 def instant_range(low: datetime | None, high: datetime | None) -> str:
     """An instant of which bounds are known, without its date: "03:17:02.004-.106"."""
+    high = None if high is None else high + timedelta(microseconds=-high.microsecond % 1000)
     if low is None:
         return "not known" if high is None else f"before {_time(high)}"
     if high is None:
         return f"after {_time(low)}"
-    high = high + timedelta(microseconds=-high.microsecond % 1000)
     first, second = _time(low), _time(high)
     if low.date() != high.date():
         return f"{instant(low)} {DASH} {instant(high)}"

@@ -8,8 +8,8 @@ plotly reads a subset of HTML.
 Example: an outage with start in [0.00, 0.10] s and end in [9.05, 9.20] s is striped to 0.10, solid to 9.05, striped to 9.20.
 """
 
+from dashboards.figures.phases import waterfall
 from dashboards.figures.replication import replication_timeline
 from dashboards.figures.rto import MAX_ROWS, partitions_timeline, rto_by_kind
-from dashboards.figures.waterfall import waterfall
 
 __all__ = ["MAX_ROWS", "partitions_timeline", "replication_timeline", "rto_by_kind", "waterfall"]

@@ -50,6 +50,12 @@ def absent(request: Request) -> Any:
     )
 
 
+def settled(request: Request) -> str | None:
+    """A panel of an incident that is over depends on the tables alone; while it goes on, on what probers say."""
+    row = incident(request)
+    return None if not row or row["is_open"] else "over"
+
+
 # --- header -----------------------------------------------------------------------------------------------------------
 
 
@@ -376,13 +382,14 @@ PAGE = Page(
     title=lambda incident_id="", **_: f"Incident {incident_id} · Lastack",
     panels=(
         Panel("banners", None, banners),
-        Panel("header", None, header),
+        Panel("header", None, header, key=settled),
         Panel(
             "phases",
             "Where the time went",
             phases,
             "The worst outage of each kind of service. Striped: the boundary lies in there.",
             figures=("waterfall",),
+            key=settled,
             arrange=lambda parts: [parts["waterfall"], parts["body"]],
         ),
         Panel(
@@ -391,6 +398,7 @@ PAGE = Page(
             rto,
             "RTO by kind of service. Every line of the figure is one partition.",
             figures=("intervals",),
+            key=settled,
             arrange=lambda parts: html.Div([parts["body"], parts["intervals"]], className="side-by-side"),
         ),
         Panel(
@@ -399,9 +407,10 @@ PAGE = Page(
             partitions,
             figures=("timeline",),
             grids={"partitions": Grid(PARTITION_COLUMNS, "outage_id", "partitions hit")},
+            key=settled,
         ),
-        Panel("replication", "In-sync replicas and leaders", replication, figures=("timeline",)),
-        Panel("losses", "Acknowledged data", losses, "What was acknowledged, read again from the log."),
+        Panel("replication", "In-sync replicas and leaders", replication, figures=("timeline",), key=settled),
+        Panel("losses", "Acknowledged data", losses, "What was acknowledged, read again from the log.", key=settled),
         Panel(
             "evidence",
             "Evidence",
@@ -409,6 +418,7 @@ PAGE = Page(
             "The rows that everything above rests on. Hover over a column's name for its meaning; times are UTC.",
             grids={key: _evidence_grid(table, row_id) for key, (table, _, row_id, _) in EVIDENCE.items()},
             arrange=_evidence_tabs,
+            key=lambda _request: "tables",
         ),
     ),
     layout=_layout,
