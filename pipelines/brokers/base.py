@@ -18,21 +18,28 @@ term=5)`.
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from pipelines.domain.clock import Anchor
+from pipelines.domain.observations import Outcome
 from pipelines.errors import RetryableError
 
 T = TypeVar("T", covariant=True)  # noqa: PLC0105 - one letter is the custom
 
 
 class AskFailed(RetryableError):
-    """A question to a broker has no answer. `code` is for the record, the message for people."""
+    """A question to a broker has no answer. `code` is for the record, the message for people; `outcome` is what a probe that
+    met it becomes: REJECTED (turned away at once), UNKNOWN (silence, or cut off) or VOID (the failure is the prober's own)."""
 
-    code = "ASK_FAILED"
-    is_refused = False
-    """Whether the way to the broker was refused at once (nobody listens there), and not silent or cut."""
-    is_ours = False
-    """Whether the failure is the prober's own (its credentials): then nothing is known of the broker."""
+    def __init__(self, text: str, code: str, outcome: Outcome) -> None:
+        super().__init__(text)
+        self.code = code
+        self.outcome = outcome
+
+
+class BadPosition(RetryableError):
+    """What was saved is not something that this source can go on from."""
 
 
 class Shard(NamedTuple):
@@ -77,15 +84,15 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A leader's answer about one shard: how far committed records go, or why it does not say (`code`, the system's own word)."""
+    """A leader's answer about one shard: ACKED, and how far committed records go; or REJECTED or VOID (the prober's own failure, not
+    authorised for instance), and why (`code`, the system's own word)."""
 
+    outcome: Outcome
     value: int | None = None
     term: int | None = None
     code: str | None = None
-    is_ours: bool = False
-    """The refusal is the prober's own fault (not authorised, or the shard is gone): it says nothing of the service."""
-    is_stale: bool = False
-    """The refusal says that clients' view is old: another leader, another epoch."""
+    is_unknown: bool = False
+    """The broker does not know the shard: it was deleted, or the broker was not told of it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,21 @@ class Decided:
     is_cut: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlace:
+    """Where a cluster's control plane can be read, as the user said it; decisions before `since_us` are state, and no news."""
+
+    cluster_id: str
+    clock: Anchor
+    since_us: int
+    bootstrap: str
+    command_config: Path | None = None
+    controllers: tuple[str, ...] = ()
+    controller_config: Path | None = None
+    metadata_log: Path | None = None
+    jolokia_url: str | None = None
+
+
 class ControlSource(Protocol):
     """Where decisions of the control plane are read from. It goes on by itself through the death of any node."""
 
@@ -171,7 +193,8 @@ class ControlSource(Protocol):
     def follow(self, saved: str | None) -> AsyncIterator[Decided]:
         """Decisions from where `saved` says (None: those from now on), without end, and a sign of life every second or so.
 
-        Raises UsageError (Unauthorised) when it can never be read: the caller takes another source.
+        Raises BadPosition when `saved` is no good, UsageError (Unauthorised) or RetryableError when it cannot be read at all: the
+        caller takes another source.
         """
 
     def saved(self) -> str | None:

@@ -19,15 +19,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafka.errors import CorruptRecordError
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import MetadataRequest
-from kafka.record import MemoryRecords
 
 from pipelines.brokers.kafka.connection import Address, Connection
 from pipelines.brokers.kafka.link import Link
 from pipelines.brokers.kafka.metadata import BrokerInfo, Metadata, TopicPartition, error_or_none, not_older, read_metadata
-from pipelines.brokers.kafka.wire import Answer, NoAnswer, NotReached, WireError, error_name
+from pipelines.brokers.kafka.wire import Answer, NoAnswer, NotReached, WireError
 
 LATEST = -1
 """ListOffsets: the high watermark, for a reader of uncommitted transactions."""
@@ -36,8 +34,6 @@ EARLIEST = -2
 
 HEDGE_SECONDS = 0.25
 """How long the broker that is asked for metadata may be silent before another one is asked as well."""
-FETCH_VERSION_MAX = 12
-"""The last version of Fetch that names topics; from 13 on it takes topic ids."""
 CLIENT_REPLICA = -1
 
 
@@ -57,26 +53,6 @@ class EpochEndOffset:
     error: str | None
     leader_epoch: int
     end_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record as it was stored; `timestamp_ms` is the leader's clock on topics with LogAppendTime."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A partition's answer to Fetch. No records and no error: there are none at that offset yet."""
-
-    error: str | None
-    high_watermark: int
-    log_start_offset: int
-    records: tuple[Record, ...] = ()
 
 
 @dataclass(slots=True)
@@ -119,9 +95,9 @@ class Cluster:
         link, answer = await self._first_answer(request, deadline)
         self._preferred = link
         fresh = read_metadata(answer)
+        await self._relink(fresh.brokers)
         if topics is None:
             self._known.metadata = not_older(self._known.metadata, fresh)
-            await self._relink(fresh.brokers)
         return self._known.metadata if topics is None else fresh
 
     async def list_offsets(self, node: int, which: Mapping[TopicPartition, int], deadline: float, timestamp: int = LATEST) -> Answer:
@@ -197,71 +173,16 @@ class Cluster:
             },
         )
 
-    async def fetch(
-        self,
-        node: int,
-        which: Mapping[TopicPartition, tuple[int, int]],
-        deadline: float,
-        partition_bytes: int = 16_384,
-    ) -> Answer:
-        """Reads what is stored at given offsets, in one request that never waits for new records (max_wait 0, read uncommitted).
-
-        Args:
-            node: the leader to ask.
-            which: partition to (offset, the leader epoch that the asker knows or -1).
-            deadline: on `time.monotonic()`, in seconds.
-            partition_bytes: how much of each partition at most; a first batch that is larger comes back as no records at all.
-
-        Returns:
-            An Answer whose body is a dict of TopicPartition to Fetched; its records start at the offset asked for.
-
-        Raises:
-            WireError: no answer.
-        """
-        kind = FetchRequest.FetchTopic
-        topics = [
-            kind(
-                topic=topic,
-                partitions=[
-                    kind.FetchPartition(
-                        partition=one.partition,
-                        current_leader_epoch=epoch,
-                        fetch_offset=offset,
-                        partition_max_bytes=partition_bytes,
-                    )
-                    for one, (offset, epoch) in items
-                ],
-            )
-            for topic, items in _grouped(which)
-        ]
-        request = FetchRequest(
-            replica_id=CLIENT_REPLICA,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=max(1, len(which)) * partition_bytes,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=topics,
-            forgotten_topics_data=[],
-            rack_id="",
-        )
-        answer = await self.ask(node, request, deadline, FETCH_VERSION_MAX)
-        if answer.body.error_code:
-            raise WireError(self._address(node), "Fetch was refused", error_name(answer.body.error_code))
-        fetched = {}
-        for topic in answer.body.responses:
-            for one in topic.partitions:
-                key = TopicPartition(topic.topic, one.partition_index)
-                fetched[key] = _fetched(one, which[key][0])
-        return replace(answer, body=fetched)
-
     async def ask(self, node: int, message: Any, deadline: float, at_most: int | None = None) -> Answer:
         """Any request of kafka-python's to one broker. Raises WireError; NotReached when clients are not told of the broker."""
         link = self._known.links.get(node)
         if link is None:
             raise NotReached(Address(f"node {node}", 0), "clients are not told of this broker", "BROKER_UNKNOWN")
         return await link.request(message, deadline, at_most)
+
+    async def ask_any(self, message: Any, deadline: float) -> Answer:
+        """Any request of kafka-python's to whichever broker answers. Raises the last WireError."""
+        return (await self._first_answer(message, deadline))[1]
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -315,17 +236,3 @@ class Cluster:
 def _grouped(which: Mapping[TopicPartition, Any]) -> list[tuple[str, list[tuple[TopicPartition, Any]]]]:
     ordered = sorted(which.items())
     return [(topic, list(items)) for topic, items in itertools.groupby(ordered, key=lambda item: item[0].topic)]
-
-
-def _fetched(one: Any, from_offset: int) -> Fetched:
-    try:
-        records = tuple(
-            Record(record.offset, record.timestamp, record.key, record.value)
-            for batch in MemoryRecords(bytes(one.records or b""))
-            if not batch.is_control_batch
-            for record in batch
-            if record.offset >= from_offset
-        )
-    except CorruptRecordError:
-        return Fetched("CORRUPT_MESSAGE", one.high_watermark, one.log_start_offset)
-    return Fetched(error_or_none(one.error_code), one.high_watermark, one.log_start_offset, records)

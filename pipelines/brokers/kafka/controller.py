@@ -17,7 +17,6 @@ source.follow(None)`.
 """
 
 import asyncio
-import json
 import time
 import uuid
 from collections import deque
@@ -91,7 +90,7 @@ class ControllerFetch:
         """See `ControlSource.follow`. Raises Unauthorised when no controller lets us in, ConnectionFailed when nobody ever answered
         within some seconds or it is another cluster, and UnknownRecord when the cluster is newer than the JARs."""
         if saved is not None:
-            self._replay.restore(json.loads(saved))
+            self._replay.restore(saved)
             self._since_us = 0
         has_answered = False
         first_asked = alive_at = time.monotonic()
@@ -119,7 +118,7 @@ class ControllerFetch:
 
     def saved(self) -> str | None:
         """See `ControlSource.saved`."""
-        return json.dumps(self._replay.saved(), separators=(",", ":")) if self._replay.can_be_saved else None
+        return self._replay.saved()
 
     async def close(self) -> None:
         """Ends all connections."""

@@ -18,14 +18,13 @@ and above are read from the segment.
 """
 
 import asyncio
-import json
 import os
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from pipelines.brokers.base import Decided, Decision
 from pipelines.brokers.kafka.batches import SMALLEST, Batch, DamagedLog, read
@@ -49,6 +48,16 @@ NO_LIMIT = 2**63
 
 class LogWasCut(RetryableError):
     """What was read is not in the log any more: it was truncated, deleted, or made anew."""
+
+
+class CommitMark(Protocol):
+    """Tells how far the log is committed."""
+
+    def known(self) -> int | None:
+        """The offset below which everything is committed, None while it is not known. Must not block."""
+
+    def stop(self) -> None:
+        """Nobody asks any more."""
 
 
 def folder_of(path: Path) -> Path:
@@ -151,7 +160,7 @@ class MetadataLog:
         path: the folder `__cluster_metadata-0`, or the one that holds it.
         definitions: of the pinned Kafka JARs.
         since_us: decisions before it are state, and are not given out (by the controller's clock).
-        high_watermark: tells the offset below which everything is committed, None while it cannot.
+        high_watermark: tells the offset below which everything is committed; it is stopped with the source.
         poll_seconds: how often the folder is looked at.
 
     Raises UsageError when there is no metadata log.
@@ -164,7 +173,7 @@ class MetadataLog:
         path: Path,
         definitions: Definitions,
         since_us: int,
-        high_watermark: Callable[[], int | None] | None = None,
+        high_watermark: CommitMark | None = None,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._folder = folder_of(path)
@@ -185,7 +194,7 @@ class MetadataLog:
         if saved is None:
             self._load_snapshot()
         else:
-            self._replay.restore(json.loads(saved))
+            self._replay.restore(saved)
             self._since_us = 0
         self._segments = Segments(self._folder, self._replay.next_offset, self._replay.epoch)
         alive_at = time.monotonic()
@@ -204,11 +213,13 @@ class MetadataLog:
 
     def saved(self) -> str | None:
         """See `ControlSource.saved`."""
-        return json.dumps(self._replay.saved(), separators=(",", ":")) if self._replay.can_be_saved else None
+        return self._replay.saved()
 
     async def close(self) -> None:
-        """Closes the segment that is open."""
+        """Closes the segment that is open, and ends the asking for the high watermark."""
         self._segments.close()
+        if self._high_watermark is not None:
+            self._high_watermark.stop()
 
     def _advance(self) -> tuple[Decided, bool]:
         """Reads for a slice of time. Returns what may go out, and whether the end of the log was reached."""
@@ -234,7 +245,7 @@ class MetadataLog:
         """The offset up to which decisions may go out now, and whether everything below it is committed."""
         if self._high_watermark is None:
             return NO_LIMIT, False
-        known = self._high_watermark()
+        known = self._high_watermark.known()
         if known is None and self._held and time.monotonic() - self._held_since > HOLD_SECONDS:
             return NO_LIMIT, False
         return known or 0, True

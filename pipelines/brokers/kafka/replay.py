@@ -18,14 +18,14 @@ Example: orders/0 is led by 2 in epoch 4 with ISR (2, 3, 1). The record {isr: [3
 leader 3, previous_leader 2, term 5, isr (3, 1), previous_isr (2, 3, 1), is_unclean False.
 """
 
+import json
 import statistics
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
 
-from pipelines.brokers.base import Decision
+from pipelines.brokers.base import BadPosition, Decision
 from pipelines.brokers.kafka.batches import Batch
 from pipelines.brokers.kafka.definitions import Definitions, Fields, UnknownRecord
 from pipelines.brokers.kafka.metadata import topic_id_text
@@ -102,9 +102,11 @@ class Replay:
         self._silence = _Silence()
         self._transaction: list[tuple[int, Fields, int]] | None = None
 
-    def saved(self) -> dict[str, Any]:
-        """What `restore` needs to go on from here; None of it is secret. A transaction that is open is replayed from its start."""
-        return {
+    def saved(self) -> str | None:
+        """What `restore` needs to go on from here; None while a transaction is open, whose records are not in the state yet."""
+        if self._transaction is not None:
+            return None
+        saved = {
             "next_offset": self.next_offset,
             "epoch": self.epoch,
             "timestamp_ms": self.timestamp_ms,
@@ -112,18 +114,18 @@ class Replay:
             "idle_gaps_ms": list(self._silence.gaps_ms),
             "state": self.state.to_json(),
         }
+        return json.dumps(saved, separators=(",", ":"))
 
-    @property
-    def can_be_saved(self) -> bool:
-        """Whether no transaction is open: its records are not in the state yet."""
-        return self._transaction is None
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Goes on from what `saved` returned. Raises ValueError, KeyError or TypeError when it is something else."""
-        self.state = MetadataState.from_json(saved["state"])
-        self.next_offset, self.epoch = int(saved["next_offset"]), int(saved["epoch"])
-        self.timestamp_ms, self.controller = saved["timestamp_ms"], saved["controller"]
-        self._silence = _Silence(last_ms=self.timestamp_ms, gaps_ms=deque(saved["idle_gaps_ms"], IDLE_GAPS_KEPT))
+    def restore(self, text_of_saved: str) -> None:
+        """Goes on from what `saved` returned. Raises BadPosition when it is something else."""
+        try:
+            saved = json.loads(text_of_saved)
+            self.state = MetadataState.from_json(saved["state"])
+            self.next_offset, self.epoch = int(saved["next_offset"]), int(saved["epoch"])
+            self.timestamp_ms, self.controller = saved["timestamp_ms"], saved["controller"]
+            self._silence = _Silence(last_ms=self.timestamp_ms, gaps_ms=deque(saved["idle_gaps_ms"], IDLE_GAPS_KEPT))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadPosition(f"the saved position of the metadata log cannot be used ({error}); its present state is taken") from error
 
     def load(self, batches: Iterable[Batch], next_offset: int, epoch: int) -> list[Decision]:
         """Takes a whole snapshot as the state. Returns how it differs from the state before, if there was one: what was decided

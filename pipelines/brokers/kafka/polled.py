@@ -1,0 +1,123 @@
+"""What must the controller have decided, seen by asking brokers again and again?
+
+The rule: where neither the controllers nor a node's folder can be read, what clients are told is compared with what they were
+told a poll ago. A decision lies between the asking of the one and the answer of the other, so its bounds are as wide as a
+poll; two changes within one poll are seen as one; and a broker learns of decisions a little after they were made.
+`DescribeQuorum`, where the cluster lets us ask it, tells the active controller in the same way.
+
+It cannot tell eligible replicas, unclean elections, controlled shutdowns or a controller's silence: those stay absent.
+
+Example: asked at 10.00 s, orders/0 is led by 2 in epoch 4; asked at 11.00 s, answered at 11.01 s, by 3 in epoch 5: one
+PARTITION_CHANGED in [10.00 s, 11.01 s].
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from kafka.protocol.admin import DescribeQuorumRequest
+
+from pipelines.brokers.base import BadPosition, Decided, Decision
+from pipelines.brokers.kafka.cluster import Cluster
+from pipelines.brokers.kafka.connection import Connection
+from pipelines.brokers.kafka.controller import METADATA_TOPIC
+from pipelines.brokers.kafka.metadata import Metadata
+from pipelines.brokers.kafka.metadata_state import NO_LEADER, At, BrokerState, MetadataState, PartitionState, differences, text
+from pipelines.brokers.kafka.wire import WireError
+from pipelines.domain.clock import Anchor
+from pipelines.domain.observations import ControlEvent
+
+POLL_SECONDS = 1.0
+ANSWER_SECONDS = 2.0
+
+
+class AdminPoll:
+    """A `ControlSource` that asks brokers, as any client may (DESCRIBE on the topics; on the cluster for the controller)."""
+
+    name = "admin_poll"
+
+    def __init__(self, connection: Connection, clock: Anchor, poll_seconds: float = POLL_SECONDS) -> None:
+        self._cluster = Cluster(connection)
+        self._clock = clock
+        self._poll_seconds = poll_seconds
+        self._state: MetadataState | None = None
+        self._controller: tuple[int, int] | None = None
+        self._asked_us = 0
+
+    async def follow(self, saved: str | None) -> AsyncIterator[Decided]:
+        """See `ControlSource.follow`."""
+        if saved is not None:
+            self._restore(saved)
+        due = time.monotonic()
+        while True:
+            try:
+                yield Decided(tuple(await self._poll()))
+            except WireError as error:
+                yield Decided(trouble=f"no broker answers: {error}")
+            due = max(due + self._poll_seconds, time.monotonic())
+            await asyncio.sleep(due - time.monotonic())
+
+    def saved(self) -> str | None:
+        """See `ControlSource.saved`."""
+        if self._state is None:
+            return None
+        return json.dumps({"asked_us": self._asked_us, "controller": self._controller, "state": self._state.to_json()})
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._cluster.close()
+
+    def _restore(self, text_of_saved: str) -> None:
+        try:
+            saved = json.loads(text_of_saved)
+            asked_us, state = int(saved["asked_us"]), MetadataState.from_json(saved["state"])
+            controller = (int(saved["controller"][0]), int(saved["controller"][1])) if saved["controller"] else None
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise BadPosition(f"the saved state of the last poll cannot be used ({error})") from error
+        self._asked_us, self._controller, self._state = asked_us, controller, state
+
+    async def _poll(self) -> list[Decision]:
+        asked_us = self._clock.now_us()
+        metadata = await self._cluster.refresh(time.monotonic() + ANSWER_SECONDS)
+        controller = await self._active_controller()
+        at = At(None, self._asked_us, self._clock.now_us())
+        before, after = self._state, _state(metadata, self._state)
+        decisions = [] if before is None else [replace(one, eligible_replicas=None) for one in differences(before, after, at)]
+        if controller is not None and self._controller is not None and controller[1] > self._controller[1]:
+            node, previous = text(controller[0]), text(self._controller[0])
+            event = ControlEvent.CONTROLLER_CHANGED
+            decisions.append(at.decision(event, broker=node, leader=node, previous_leader=previous, term=controller[1]))
+        self._state, self._controller, self._asked_us = after, controller or self._controller, asked_us
+        return decisions
+
+    async def _active_controller(self) -> tuple[int, int] | None:
+        """Its id and epoch; None where nobody says (ZooKeeper mode, not authorised, no leader at the moment)."""
+        kind = DescribeQuorumRequest.TopicData
+        topic = kind(topic_name=METADATA_TOPIC, partitions=[kind.PartitionData(partition_index=0)])
+        try:
+            answer = await self._cluster.ask_any(DescribeQuorumRequest(topics=[topic]), time.monotonic() + ANSWER_SECONDS)
+        except WireError:
+            return None
+        partitions = [part for topic in answer.body.topics or () for part in topic.partitions if part.error_code == 0]
+        if not partitions or partitions[0].leader_id < 0:
+            return None
+        return partitions[0].leader_id, partitions[0].leader_epoch
+
+
+def _state(metadata: Metadata, before: MetadataState | None) -> MetadataState:
+    """What clients are told, in the controller's terms. A broker that they are not told of any more is fenced or gone."""
+    state = MetadataState()
+    for name, topic in metadata.topics.items():
+        topic_id = topic.topic_id or name
+        state.topics[topic_id] = name
+        state.partitions[topic_id] = {
+            number: PartitionState(NO_LEADER if one.leader is None else one.leader, one.leader_epoch, one.isr, one.replicas)
+            for number, one in topic.partitions.items()
+        }
+    known = before.brokers if before is not None else {}
+    state.brokers = {node: BrokerState(is_fenced=True) for node in known} | {
+        node: BrokerState(is_fenced=False) for node in metadata.brokers
+    }
+    return state
