@@ -1,25 +1,36 @@
-"""Since when was a broker not serving? From the partitions that we probe to the broker that leads them.
+"""Since when was a broker not serving, and until when? From the partitions that we probe to the broker that leads them.
 
 The control plane notices a dead broker seconds late, and a broker that is hung may never be noticed at all. Our own probes of the
 partitions that it led saw it at once. The rule: a broker is *absent* from the moment that the probed partitions led by it stopped
 being served, when either the controller fenced it while they were not served, or every one of them stopped. Only writes with
-acks=1, reads and leader answers count: an acks=all write can also wait for somebody else.
+acks=1, reads and leader answers count: an acks=all write can also wait for somebody else. Where a fenced broker led nothing that we
+probe, the acks=all writes that waited for it do.
 
-The absence begins within the hull of the bounds that those partitions give. It ends for a reader of this module when they are
-served by the same broker again; whether another broker took over is the partition's matter, not the broker's.
+What speaks against an absence: the broker refused the first bad probe itself, its partitions had been moved away before they
+stopped (a planned move), it answered somebody in the middle of it, or acks=all writes that need it went on.
 
-Worked example, in ms: broker 2 led p0 and p4. Outages start in [100, 160] and [90, 150]. The absence starts in [90, 160].
+The absence begins within the hull of the bounds that those partitions give, the densest probes first. It ends with the broker's
+next sign of life: an answer to a probe that was sent after the begin, or its registration with the controller.
+
+Worked example, in ms: broker 2 led p0 and p4. Outages start in [100, 160] and [90, 150]. The absence starts in [90, 160]. It is
+fenced at 8050 and unfenced at 31000: the absence ends in [8050, 31000].
 """
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pipelines.domain.facts import Facts, Stream
-from pipelines.domain.intervals import Bounds, hull
-from pipelines.domain.observations import ControlEvent, Kind, Lane
+from pipelines.domain.goods import GoodRun
+from pipelines.domain.intervals import Bounds, hull, known
+from pipelines.domain.observations import Control, ControlEvent, Kind, Lane, Outcome, Probes
+from pipelines.domain.replication import SAME_DECISION_US, state_at
 from pipelines.domain.unavailability import Outage, is_good
 
 PROVING_KINDS = frozenset({Kind.WRITE, Kind.READ, Kind.LEADER})
+
+Proof = tuple[Stream, Outage]
+"""An outage and the stream that it is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,7 @@ class Absence:
     broker: str
     start: Bounds
     end: Bounds
-    proof: tuple[tuple[Stream, Outage], ...]
+    proof: tuple[Proof, ...]
     fenced: Bounds | None
 
     def covers(self, instant: Bounds) -> bool:
@@ -40,80 +51,241 @@ class Absence:
 
 
 def absences(facts: Facts, outages: dict[Stream, list[Outage]]) -> list[Absence]:
-    """Every absence of every broker, in order of time."""
-    led = _led_outages(outages)
-    found = []
-    for broker, proofs in sorted(led.items()):
-        fenced = _fencings(facts, broker)
-        for group in _overlapping(proofs):
-            start = hull(outage.start for _, outage in group)
-            end = _end(group)
-            if start is None:
-                continue
-            fencing = next((at for at in fenced if _may_follow(at, start) and _may_precede(at, end)), None)
-            if fencing or _all_stopped(facts, broker, group):
-                found.append(Absence(broker, start, end, tuple(group), fencing))
+    """Every absence of every broker, in order of time. `outages` are those of all streams of the cluster."""
+    led = _led_outages(facts, outages)
+    lives = _lives(facts)
+    found = [one for broker in sorted(led) for one in _absences_of(facts, broker, led[broker], lives.get(broker, []))]
+    for broker in sorted(facts.broker_events):
+        for fenced in _fencings(facts, broker):
+            if not any(one.broker == broker and one.covers(fenced) for one in found):
+                found.extend(_seen_by_followers(facts, broker, fenced, outages, lives.get(broker, [])))
     return sorted(found, key=lambda one: (one.start.high or 0, one.broker))
 
 
-def _led_outages(outages: dict[Stream, list[Outage]]) -> dict[str, list[tuple[Stream, Outage]]]:
-    led: dict[str, list[tuple[Stream, Outage]]] = defaultdict(list)
+def is_leaving(facts: Facts, broker: str | None, instant_us: int) -> bool:
+    """Whether a broker had said that it shuts down, and had not come back, at an instant."""
+    leaving = False
+    for event in facts.broker_events.get(broker, ()) if broker is not None else ():
+        if event.started_at_us > instant_us:
+            break
+        if event.event == ControlEvent.BROKER_SHUTTING_DOWN:
+            leaving = True
+        elif event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED):
+            leaving = False
+    return leaving
+
+
+# --- by the partitions that it led ------------------------------------------------------------------------------------
+
+
+def _led_outages(facts: Facts, outages: dict[Stream, list[Outage]]) -> dict[str, list[Proof]]:
+    """Outages by the broker that led the partition when it stopped; without those that the broker itself, or a move, explains."""
+    led: dict[str, list[Proof]] = defaultdict(list)
     for stream, of_stream in outages.items():
         if stream.kind in PROVING_KINDS and stream.lane != Lane.CLIENT:
             for outage in of_stream:
-                if outage.before and outage.before.leader:
-                    led[outage.before.leader].append((stream, outage))
+                leader = leader_before(facts, stream, outage)
+                if leader is not None and outage.refused_by != leader and not _was_moved(facts, stream, leader, outage):
+                    led[leader].append((stream, outage))
     return led
 
 
-def _overlapping(proofs: list[tuple[Stream, Outage]]) -> list[list[tuple[Stream, Outage]]]:
-    """Groups of outages of which each one's possible span touches the group's."""
-    groups: list[list[tuple[Stream, Outage]]] = []
-    reach: int | None = 0
-    for proof in sorted(proofs, key=lambda one: one[1].earliest_decided_us):
-        outage = proof[1]
-        low = outage.start.low if outage.start.low is not None else outage.earliest_decided_us
-        if not groups or (reach is not None and low > reach):
-            groups.append([])
-            reach = outage.end.high
-        else:
-            reach = None if reach is None or outage.end.high is None else max(reach, outage.end.high)
-        groups[-1].append(proof)
-    return groups
+def leader_before(facts: Facts, stream: Stream, outage: Outage) -> str | None:
+    """Who led the partition when it stopped: by the last probe that was served, else by the control plane."""
+    if outage.before and outage.before.leader:
+        return outage.before.leader
+    state = state_at(facts, stream.partition, outage.first_bad_issued_us)
+    return state.leader if state else None
 
 
-def _end(group: list[tuple[Stream, Outage]]) -> Bounds:
-    """When the broker itself served again: known only from partitions that it leads again; else open."""
-    back = [outage.end for _, outage in group if outage.after and outage.before and outage.after.leader == outage.before.leader]
-    low = min(outage.end.low for _, outage in group if outage.end.low is not None)
-    whole = hull(back)
-    return whole if whole is not None else Bounds(low, None)
+def _was_moved(facts: Facts, stream: Stream, leader: str, outage: Outage) -> bool:
+    """Whether the controller had already named another leader when the first bad probe was decided, with the old one alive."""
+    change = None
+    for event in facts.partition_events.get(stream.partition, ()):
+        if event.started_at_us > outage.earliest_decided_us:
+            break
+        change = event
+    if change is None or change.leader == leader:
+        return False
+    # A broker that was fenced loses its partitions, too, and with short sessions at once; it was not moved away from in order.
+    at = Bounds(change.started_at_us, change.ended_at_us).widened(SAME_DECISION_US)
+    was_fenced = any(at.intersection(fenced) for fenced in _fencings(facts, leader))
+    return not was_fenced or is_leaving(facts, leader, change.ended_at_us)
+
+
+def _absences_of(facts: Facts, broker: str, proofs: list[Proof], lives: list[GoodRun]) -> Iterator[Absence]:
+    fencings = _fencings(facts, broker)
+    for group in _simultaneous(proofs):
+        start = _start(group)
+        if start.high is None:
+            continue
+        fenced = next((at for at in fencings if _is_fenced_in(at, start, group)), None)
+        silent_to = fenced.low if fenced and fenced.low is not None else _certain_end(group)
+        if silent_to is None or _answers_within(lives, start.high, silent_to):
+            continue
+        if fenced is None and not _all_stopped(facts, broker, group, start.high, silent_to):
+            continue
+        end = _end(facts, broker, start.high, fenced, group, lives)
+        yield Absence(broker, start, end, tuple(group), fenced)
+
+
+def _simultaneous(proofs: list[Proof]) -> Iterator[list[Proof]]:
+    """Groups of outages that may have begun together: each one's possible start touches that of one before it."""
+    group: list[Proof] = []
+    reach = 0
+    for proof in sorted(proofs, key=lambda one: (_low(one[1].start), one[1].earliest_decided_us, one[0])):
+        start = proof[1].start
+        if group and _low(start) > reach:
+            yield group
+            group = []
+        reach = max(reach, proof[1].earliest_decided_us) if group else proof[1].earliest_decided_us
+        group.append(proof)
+    if group:
+        yield group
+
+
+def _start(group: list[Proof]) -> Bounds:
+    """The hull of the starts; of sparse streams only where there are no dense ones."""
+    dense = min(outage.gap_us for _, outage in group)
+    return hull(outage.start for _, outage in group if outage.gap_us == dense) or Bounds(None, None)
+
+
+def _certain_end(group: list[Proof]) -> int | None:
+    """Until when every stream of the group was certainly not served."""
+    return min((outage.last_bad_issued_us for _, outage in group), default=None)
+
+
+def _is_fenced_in(at: Bounds, start: Bounds, group: list[Proof]) -> bool:
+    ends = [outage.end.high for _, outage in group]
+    last = None if None in ends else max(known(*ends))
+    begins = start.low is None or at.high is None or start.low <= at.high
+    return begins and (last is None or at.low is None or at.low <= last)
+
+
+def _all_stopped(facts: Facts, broker: str, group: list[Proof], begin_us: int, silent_to: int) -> bool:
+    """Whether every stream that the broker served just before is in the group, of those that are probed as densely.
+
+    Between `begin_us` and `silent_to` the group was certainly not served: acks=all writes that need the broker cannot have been.
+    """
+    stopped = {stream for stream, _ in group}
+    dense = min(outage.gap_us for _, outage in group)
+    since = min((outage.start.low for _, outage in group if outage.start.low is not None), default=begin_us)
+    for stream, runs in facts.probes.items():
+        if stream.lane == Lane.CLIENT or stream in stopped:
+            continue
+        goods = [run for run in runs if is_good(run)]
+        if stream.kind in PROVING_KINDS:
+            if any(run.leader == broker and _gap(run) <= dense and _holds(run, since) for run in goods):
+                return False
+        elif _needs(facts, stream, broker, begin_us) and _answers_within(map(GoodRun.of, goods), begin_us, silent_to):
+            return False
+    return True
+
+
+def _holds(run: Probes, instant_us: int) -> bool:
+    return run.started_at_us <= instant_us <= run.last_issued_at_us + _gap(run)
+
+
+def _needs(facts: Facts, stream: Stream, broker: str, instant_us: int) -> bool:
+    """Whether acks=all writes of the stream need the broker."""
+    state = state_at(facts, stream.partition, instant_us)
+    return state is not None and broker in (state.isr or ()) and state.leader != broker
+
+
+# --- by the acks=all writes that waited for it ------------------------------------------------------------------------
+
+
+def _seen_by_followers(
+    facts: Facts, broker: str, fenced: Bounds, outages: dict[Stream, list[Outage]], lives: list[GoodRun]
+) -> Iterator[Absence]:
+    """A broker that was fenced and led nothing that we probe: it stopped when the acks=all writes did that wait for it."""
+    at = fenced.low if fenced.low is not None else 0
+    if is_leaving(facts, broker, at):
+        return
+    group = [
+        (stream, outage)
+        for stream, of_stream in outages.items()
+        if stream.kind == Kind.DURABLE_WRITE and stream.lane != Lane.CLIENT
+        for outage in of_stream
+        if outage.first_bad_issued_us <= at
+        and (outage.end.high is None or at <= outage.end.high)
+        and _needs(facts, stream, broker, outage.first_bad_issued_us)
+    ]
+    start = hull(outage.start for _, outage in group)
+    if start is None:
+        return
+    if any(_touches(each, group) for other in facts.broker_events if other != broker for each in _fencings(facts, other)):
+        # Somebody else was missing, too: the writes may have waited for him, and for this one only later.
+        start = Bounds(start.low, fenced.high)
+    yield Absence(broker, start, _end(facts, broker, start.high or at, fenced, group, lives), tuple(group), fenced)
+
+
+def _touches(instant: Bounds, group: Iterable[Proof]) -> bool:
+    return any(
+        (outage.start.low is None or instant.high is None or outage.start.low <= instant.high)
+        and (outage.end.high is None or instant.low is None or instant.low <= outage.end.high)
+        for _, outage in group
+    )
+
+
+# --- signs of life ----------------------------------------------------------------------------------------------------
+
+
+def _lives(facts: Facts) -> dict[str, list[GoodRun]]:
+    """Every run of probes that a broker answered, by that broker, in order of time."""
+    lives: dict[str, list[GoodRun]] = defaultdict(list)
+    for stream, runs in facts.probes.items():
+        if stream.lane == Lane.CLIENT:
+            continue  # what is sent again and again says little of the broker that it was first sent to
+        for run in runs:
+            if run.leader is not None and (is_good(run) or run.is_answered):
+                lives[run.leader].append(GoodRun.of(run))
+    for of_broker in lives.values():
+        of_broker.sort(key=lambda run: run.last_issued_us)
+    return lives
+
+
+def _answers_within(lives: Iterable[GoodRun], begin_us: int, end_us: int) -> bool:
+    """Whether a probe that was sent after `begin_us` was answered before `end_us`."""
+    answers = (run.first_issued_from(begin_us) for run in lives)
+    return any(answer is not None and answer.resolved_us < end_us for answer in answers)
+
+
+def _end(facts: Facts, broker: str, begin_us: int, fenced: Bounds | None, group: list[Proof], lives: list[GoodRun]) -> Bounds:
+    """From the last proof that it was away to its next sign of life."""
+    low = max([begin_us, *known(fenced.low if fenced else None)])
+    answers = [answer.resolved_us for run in lives if (answer := run.first_issued_from(low)) is not None]
+    back = [
+        (event.event != ControlEvent.BROKER_UNFENCED, event.ended_at_us)
+        for event in facts.broker_events.get(broker, ())
+        if event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED) and event.started_at_us >= low
+    ]
+    # A broker that registers serves once it is unfenced; where no such thing is recorded, registering has to do.
+    high = min([*answers, *(at for _, at in sorted(back)[:1])], default=None)
+    waited = [run.last_issued_at_us for stream, outage in group for run in _unanswered(facts, stream, broker, outage)]
+    low = max([low, *(at for at in waited if high is None or at <= high)])
+    return Bounds(low, high)
+
+
+def _unanswered(facts: Facts, stream: Stream, broker: str, outage: Outage) -> Iterator[Probes]:
+    """Bad probes of an outage that were sent to the broker and that it did not answer."""
+    for run in facts.probes[stream]:
+        is_within = outage.first_bad_issued_us <= run.started_at_us <= outage.last_bad_issued_us
+        if is_within and run.leader == broker and not run.is_answered and run.outcome in (Outcome.REJECTED, Outcome.UNKNOWN):
+            yield run
 
 
 def _fencings(facts: Facts, broker: str) -> list[Bounds]:
-    return [
-        Bounds(one.started_at_us, one.ended_at_us)
-        for one in facts.controls
-        if one.event == ControlEvent.BROKER_FENCED and one.broker == broker
-    ]
+    return [_at(one) for one in facts.broker_events.get(broker, ()) if one.event == ControlEvent.BROKER_FENCED]
 
 
-def _may_follow(instant: Bounds, start: Bounds) -> bool:
-    return start.low is None or instant.high is None or start.low <= instant.high
+def _at(event: Control) -> Bounds:
+    return Bounds(event.started_at_us, event.ended_at_us)
 
 
-def _may_precede(instant: Bounds, end: Bounds) -> bool:
-    return end.high is None or instant.low is None or instant.low <= end.high
+def _gap(run: Probes) -> int:
+    return run.period_us + run.lambda_us
 
 
-def _all_stopped(facts: Facts, broker: str, group: list[tuple[Stream, Outage]]) -> bool:
-    """Whether every probed stream that the broker served just before is in the group."""
-    since = min(outage.start.low for _, outage in group if outage.start.low is not None) if group else 0
-    stopped = {stream for stream, _ in group}
-    for stream, runs in facts.probes.items():
-        if stream.kind not in PROVING_KINDS or stream.lane == Lane.CLIENT or stream in stopped:
-            continue
-        served = [run for run in runs if is_good(run) and run.started_at_us <= since <= run.last_decided_at_us + run.period_us]
-        if any(run.leader == broker for run in served):
-            return False
-    return True
+def _low(start: Bounds) -> int:
+    return start.low if start.low is not None else 0

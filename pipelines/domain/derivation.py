@@ -8,14 +8,17 @@ Silver's tables are rows of this; the fast lane, which has only probes, computes
 
 from dataclasses import dataclass
 
-from pipelines.domain.brokers import Absence, absences
+from pipelines.domain.brokers import absences
 from pipelines.domain.data_loss import Loss, losses
 from pipelines.domain.facts import Facts, Stream
 from pipelines.domain.incidents import Incident, incidents
-from pipelines.domain.leadership import PartitionWindow, partition_windows
-from pipelines.domain.phases import Recovery, explain, recovery
+from pipelines.domain.intervals import Bounds
+from pipelines.domain.leadership import leader_windows
+from pipelines.domain.phases import Evidence, Recovery
 from pipelines.domain.replication import OutOfSync, out_of_sync
+from pipelines.domain.stalls import stall_windows
 from pipelines.domain.unavailability import Outage, outages
+from pipelines.domain.windows import PartitionWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +48,29 @@ class Derivation:
 def derive(facts: Facts, seeds: list[OutOfSync]) -> Derivation:
     """Derives everything; `seeds` are the spans out of the ISR that were open when the facts begin."""
     by_stream = {stream: found for stream, runs in facts.probes.items() if (found := list(outages(runs)))}
-    broker_absences = absences(facts, by_stream)
-    windows = partition_windows(facts, by_stream, broker_absences)
-    explained = [
-        _explained(facts, stream, outage, broker_absences, windows) for stream, found in by_stream.items() for outage in found
-    ]
+    evidence = Evidence(facts, absences(facts, by_stream))
+    windows = [*leader_windows(facts, by_stream, evidence.absences), *stall_windows(facts, by_stream, evidence.absences)]
+    windows.sort(key=lambda one: (one.start.high or 0, one.window, one.partition))
+    for window in windows:
+        evidence.windows.setdefault(window.partition, []).append(window)
+    explained = [_explained(evidence, stream, outage) for stream, found in by_stream.items() for outage in found]
     clean = frozenset((one.stream, one.outage.first_bad_issued_us) for one in explained if one.recovery.is_clean_election)
-    spans = [(one.outage.start, one.outage.end) for one in explained] + [(one.start, one.end) for one in windows]
+    spans = [(one.outage.start, _end(one.outage)) for one in explained] + [(one.start, one.end) for one in windows]
     return Derivation(
         facts,
         explained,
-        [(one, _why(facts, one, broker_absences, windows)) for one in windows],
+        [(one, evidence.of_window(one)) for one in windows],
         out_of_sync(facts, seeds),
         losses(facts, by_stream, clean),
         incidents(facts.cluster_id, spans),
     )
 
 
-def _explained(
-    facts: Facts, stream: Stream, outage: Outage, broker_absences: list[Absence], windows: list[PartitionWindow]
-) -> Explained:
-    run = facts.probes[stream][-1]
-    why = recovery(facts, stream, outage, broker_absences, windows)
-    return Explained(stream, outage, why, run.period_us, run.lambda_us, run.clock_id)
+def _explained(evidence: Evidence, stream: Stream, outage: Outage) -> Explained:
+    run = evidence.facts.probes[stream][-1]
+    return Explained(stream, outage, evidence.of_outage(stream, outage), run.period_us, run.lambda_us, run.clock_id)
 
 
-def _why(facts: Facts, one: PartitionWindow, broker_absences: list[Absence], windows: list[PartitionWindow]) -> Recovery:
-    kind = "durable_write" if one.window == "acks_all_stalled" else "leader"
-    codes = one.seen.codes if one.seen else ()
-    return explain(facts, one.partition, kind, one.start, one.end, codes, broker_absences, windows)
+def _end(outage: Outage) -> Bounds:
+    """The end as far as an incident goes: an outage that was cut by another clock does not go on for ever."""
+    return Bounds(outage.last_bad_issued_us, outage.last_bad_issued_us + outage.gap_us) if outage.is_cut else outage.end

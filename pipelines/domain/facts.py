@@ -3,7 +3,8 @@
 It is sorted so that every derivation finds its part. Observations come in any order, some of them twice. `Facts.of` removes
 repetitions (a line is named for good by prober_id, boot_id and seq), keeps the longest form of each run, and sorts by time. Every
 derivation of silver is a pure function of `Facts`, so the order of reading, the cut into micro-batches and replays cannot change
-a result.
+a result. What derivations look up by partition or by broker is indexed once: the ten-thousandth partition costs as much as the
+first.
 
 Example: the same file of 1,000 lines read twice gives the same `Facts` as read once.
 """
@@ -17,8 +18,10 @@ from pipelines.domain.observations import (
     Blind,
     BrokerMetrics,
     Control,
+    ControlEvent,
     EpochEnd,
     Fault,
+    Lane,
     LateAcks,
     LeaderSeen,
     Observation,
@@ -52,9 +55,16 @@ class Stream:
         return Partition(self.resource, self.shard)
 
 
+PARTITION_EVENTS = frozenset({ControlEvent.PARTITION_CREATED, ControlEvent.PARTITION_CHANGED, ControlEvent.PARTITION_REMOVED})
+
+
 @dataclass(slots=True)
 class Facts:
-    """One cluster's observations, without repetitions, each list in order of time."""
+    """One cluster's observations, without repetitions, each list in order of time. Made by `Facts.of`.
+
+    `partition_events`, `broker_events`, `told` and `answers` hold the control plane's events, the leaders that clients were told
+    and the runs of probes that are sent once (every lane but the client's) again, by what they are about.
+    """
 
     system: str = ""
     cluster_id: str = ""
@@ -67,6 +77,10 @@ class Facts:
     faults: list[Fault] = field(default_factory=list)
     blinds: list[Blind] = field(default_factory=list)
     broker_metrics: list[BrokerMetrics] = field(default_factory=list)
+    partition_events: dict[Partition, list[Control]] = field(default_factory=dict)
+    broker_events: dict[str, list[Control]] = field(default_factory=dict)
+    told: dict[Partition, list[LeaderSeen]] = field(default_factory=dict)
+    answers: dict[Partition, list[Probes]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, observations: Iterable[Observation]) -> "Facts":
@@ -92,7 +106,23 @@ class Facts:
         facts.probes = {stream: longest_runs(of_stream) for stream, of_stream in sorted(runs.items())}
         facts.late_acks = dict(sorted(late.items()))
         facts.controls = _one_source(sorted_by_record[Control.record])
+        facts._index()
         return facts
+
+    def _index(self) -> None:
+        for event in self.controls:
+            if event.event in PARTITION_EVENTS:
+                if event.resource is not None and event.shard is not None:
+                    self.partition_events.setdefault(Partition(event.resource, event.shard), []).append(event)
+            elif event.broker is not None:
+                self.broker_events.setdefault(event.broker, []).append(event)
+        for seen in self.leader_seen:
+            self.told.setdefault(Partition(seen.resource, seen.shard), []).append(seen)
+        for stream, runs in self.probes.items():
+            if stream.lane != Lane.CLIENT:
+                self.answers.setdefault(stream.partition, []).extend(runs)
+        for runs in self.answers.values():
+            runs.sort(key=lambda run: run.started_at_us)
 
 
 def stream_of(one: Probes | LateAcks) -> Stream:
@@ -101,17 +131,20 @@ def stream_of(one: Probes | LateAcks) -> Stream:
 
 
 def _one_source(controls: list[Control]) -> list[Control]:
-    """One record a decision, also where several collectors read it; polled ones only where nobody reads the metadata log."""
+    """One record a decision, also where several collectors read it; polled ones only from before the metadata log was read."""
+    log_begins = min((one.started_at_us for one in controls if one.position is not None), default=None)
     seen = set()
     kept = []
     for one in controls:
-        key = (one.event, one.position, one.broker, one.resource, one.shard)
-        if one.position is not None and key in seen:
+        if one.position is None:
+            if log_begins is None or one.ended_at_us < log_begins:
+                kept.append(one)
             continue
-        seen.add(key)
-        kept.append(one)
-    has_log = any(one.position is not None for one in kept)
-    return sorted((one for one in kept if not has_log or one.position is not None), key=_in_log_order)
+        key = (one.event, one.position, one.broker, one.resource, one.shard)
+        if key not in seen:
+            seen.add(key)
+            kept.append(one)
+    return sorted(kept, key=_in_log_order)
 
 
 def _in_log_order(one: Control) -> tuple[int, int]:

@@ -1,25 +1,27 @@
 """What happened inside an outage, and why was it one? The ordered boundaries of a recovery.
 
 b0 start, b1 the broker is fenced, b2 the new leader is recorded, b3 clients are told of it, b4 end (the first served probe). Each
-is an interval; a boundary that does not apply is None: a partition whose leader lived on has no election. The phases are
-differences of neighbouring boundaries that apply (detection b1-b0, election b2-b1, propagation b3-b2, first write b4 minus the
-last of them), each with its own bounds; the bounds of phases are not to be summed.
+is an interval; a boundary that does not apply is None: a partition whose leader lived on has no election, and one that was moved
+in order has no detection. The phases are differences of neighbouring boundaries that apply (detection b1-b0, election b2-b1,
+propagation b3-b2, first write b4 minus the last of them), each with its own bounds; the bounds of phases are not to be summed.
 
-Boundaries are ordered in truth, so each one also bounds its neighbours: none can be later than the earliest end of those behind
-it. Where a stated boundary contradicts that order (a controller's clock that is off), it is dropped rather than believed.
+Boundaries are ordered in truth, so each one also bounds its neighbours: none can be later than those behind it, or earlier than
+those before. Where a stated boundary contradicts that order (a controller's clock that is off), it is dropped rather than believed.
 
 Worked example, in ms: start [90, 160], fenced and elected at [8050, 8051], clients told in [8100, 8180], end [8200, 8310]:
 detection [7890, 7961], election [0, 1], propagation [49, 130], first write [20, 210].
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from pipelines.domain.brokers import Absence
+from pipelines.domain.brokers import Absence, is_leaving, leader_before
 from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.intervals import Bounds, duration
-from pipelines.domain.leadership import ACKS_ALL_STALLED, PartitionWindow
+from pipelines.domain.leadership import leader_changes
 from pipelines.domain.observations import Control, ControlEvent, Kind
 from pipelines.domain.unavailability import Outage
+from pipelines.domain.windows import ACKS_ALL_STALLED, PartitionWindow, at
 
 LEADER_FAILED = "leader_failed"
 LEADER_MOVED = "leader_moved"
@@ -52,48 +54,90 @@ class Phases:
     first_write: Bounds | None
 
 
-def recovery(
-    facts: Facts,
-    stream: Stream,
-    outage: Outage,
-    broker_absences: list[Absence],
-    windows: list[PartitionWindow],
-) -> Recovery:
-    """Explains an outage of a stream from the control plane and from what is known of brokers and partitions."""
-    return explain(facts, stream.partition, stream.kind, outage.start, outage.end, outage.codes, broker_absences, windows)
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An outage or a window of one partition, as far as its explanation goes."""
+
+    partition: Partition
+    kind: str
+    start: Bounds
+    end: Bounds
+    leader: str | None
+    codes: tuple[str, ...]
 
 
-def explain(
-    facts: Facts,
-    partition: Partition,
-    kind: str,
-    start: Bounds,
-    end: Bounds,
-    codes: tuple[str, ...],
-    broker_absences: list[Absence],
-    windows: list[PartitionWindow],
-) -> Recovery:
-    """The same for any span of a partition, probed or inferred."""
-    change = _leader_change(facts, partition, start, end)
-    if change is not None:
-        return _with_election(facts, partition, start, end, change, broker_absences)
-    stall = next(
-        (
-            one
-            for one in windows
-            if one.window == ACKS_ALL_STALLED and one.partition == partition and _overlap(one.start, one.end, start, end)
-        ),
-        None,
-    )
-    if kind == Kind.DURABLE_WRITE and stall is not None:
-        fenced = _ordered(start, _fencing(facts, stall.broker, start, end), end)
-        return Recovery(ISR_MEMBER_DEAD, stall.broker, fenced)
-    if kind == Kind.DURABLE_WRITE and MIN_ISR_CODES.intersection(codes):
-        return Recovery(UNDER_MIN_ISR, None)
-    hung = next(
-        (one for one in broker_absences for stream, _ in one.proof if stream.partition == partition and one.covers(start)), None
-    )
-    return Recovery(LEADER_FAILED, hung.broker) if hung else Recovery(UNKNOWN, None)
+@dataclass(slots=True)
+class Evidence:
+    """What explanations draw on."""
+
+    facts: Facts
+    absences: Sequence[Absence]
+    windows: dict[Partition, list[PartitionWindow]] = field(default_factory=dict)
+
+    def of_outage(self, stream: Stream, outage: Outage) -> Recovery:
+        """Explains an outage of a probed stream."""
+        leader = leader_before(self.facts, stream, outage)
+        return self._explained(Span(stream.partition, stream.kind, outage.start, outage.end, leader, outage.codes))
+
+    def of_window(self, one: PartitionWindow) -> Recovery:
+        """Explains a window of any partition."""
+        kind = Kind.DURABLE_WRITE if one.window == ACKS_ALL_STALLED else Kind.LEADER
+        codes = one.seen.codes if one.seen else ()
+        return self._explained(Span(one.partition, kind, one.start, one.end, one.leader_before, codes))
+
+    def _explained(self, span: Span) -> Recovery:
+        change = self._leader_change(span)
+        if change is not None:
+            return self._with_election(span, change)
+        if span.kind == Kind.DURABLE_WRITE:
+            stall = self._stall(span)
+            if stall is not None:
+                return Recovery(ISR_MEMBER_DEAD, stall.broker, _between(span.start, self._fencing(span, stall.broker), span.end))
+            if MIN_ISR_CODES.intersection(span.codes):
+                return Recovery(UNDER_MIN_ISR, None)
+        if self._is_absent(span.leader, span.start):
+            return Recovery(LEADER_FAILED, span.leader, _between(span.start, self._fencing(span, span.leader), span.end))
+        return Recovery(UNKNOWN, None)
+
+    def _with_election(self, span: Span, change: Control) -> Recovery:
+        # A leaderless span has two changes: the first took the leader away, the last named the one that serves.
+        failed = change.previous_leader if change.previous_leader is not None else span.leader
+        is_planned = is_leaving(self.facts, failed, change.ended_at_us)
+        fenced = None if is_planned else self._fencing(span, failed)
+        is_failed = fenced is not None or (self._is_absent(failed, at(change)) and not is_planned)
+        told = self._told(span.partition, change, span.end)
+        fenced, elected, known = _ordered(span.start, [fenced, at(change), told], span.end)
+        clean = None if change.is_unclean is None else not change.is_unclean
+        return Recovery(LEADER_FAILED if is_failed else LEADER_MOVED, failed, fenced, elected, known, clean)
+
+    def _leader_change(self, span: Span) -> Control | None:
+        """The last change within the span that named another leader: the one after which the partition was served again."""
+        changes = leader_changes(self.facts, span.partition)
+        within = [one for one in changes if one.leader is not None and _overlap(at(one), at(one), span.start, span.end)]
+        return within[-1] if within else None
+
+    def _stall(self, span: Span) -> PartitionWindow | None:
+        for one in self.windows.get(span.partition, ()):
+            if one.window == ACKS_ALL_STALLED and _overlap(one.start, one.end, span.start, span.end):
+                return one
+        return None
+
+    def _fencing(self, span: Span, broker: str | None) -> Bounds | None:
+        for event in self.facts.broker_events.get(broker, ()) if broker is not None else ():
+            if event.event == ControlEvent.BROKER_FENCED and _overlap(at(event), at(event), span.start, span.end):
+                return at(event)
+        return None
+
+    def _told(self, partition: Partition, change: Control, end: Bounds) -> Bounds | None:
+        """When clients were told: at the latest when one of them was served by the new leader."""
+        for seen in self.facts.told.get(partition, ()):
+            is_in_time = seen.ended_at_us >= change.started_at_us and (end.high is None or seen.started_at_us <= end.high)
+            if seen.leader == change.leader and is_in_time:
+                return Bounds(seen.started_at_us, seen.ended_at_us)
+        return Bounds(change.started_at_us, end.high) if end.high is not None else None
+
+    def _is_absent(self, broker: str | None, instant: Bounds) -> bool:
+        return broker is not None and any(one.broker == broker and one.covers(instant) for one in self.absences)
 
 
 def phases(start: Bounds, found: Recovery, end: Bounds) -> Phases:
@@ -107,76 +151,27 @@ def phases(start: Bounds, found: Recovery, end: Bounds) -> Phases:
     )
 
 
-def _with_election(
-    facts: Facts,
-    partition: Partition,
-    start: Bounds,
-    end: Bounds,
-    change: Control,
-    broker_absences: list[Absence],
-) -> Recovery:
-    broker = change.previous_leader
-    elected = _ordered(start, Bounds(change.started_at_us, change.ended_at_us), end)
-    fenced = _ordered(start, _fencing(facts, broker, start, end), elected or end)
-    known = _ordered(elected or start, _told(facts, partition, change, end), end)
-    at = Bounds(change.started_at_us, change.ended_at_us)
-    is_absent = any(one.broker == broker and one.covers(at) for one in broker_absences)
-    # A broker that leaves in order is still serving while its partitions move; one that is fenced or absent failed.
-    cause = LEADER_FAILED if fenced or (is_absent and not _is_leaving(facts, broker, change)) else LEADER_MOVED
-    return Recovery(cause, broker, fenced, elected, known, None if change.is_unclean is None else not change.is_unclean)
+def _ordered(start: Bounds, stated: list[Bounds | None], end: Bounds) -> list[Bounds | None]:
+    """Boundaries between a start and an end, each as far as it agrees with those before it; None where it does not.
+
+    What is kept has rising lows and rising highs: in truth they happened in this order.
+    """
+    kept: list[Bounds | None] = []
+    low, high = start.low, end.high
+    for one in stated:
+        agreed = one.intersection(Bounds(low, high)) if one else None
+        low = agreed.low if agreed and agreed.low is not None else low
+        kept.append(agreed)
+    for index in reversed(range(len(kept))):
+        one = kept[index]
+        if one is not None:
+            kept[index] = one.intersection(Bounds(None, high))
+            high = one.high if high is None or one.high is None else min(high, one.high)
+    return kept
 
 
-def _leader_change(facts: Facts, partition: Partition, start: Bounds, end: Bounds) -> Control | None:
-    """The last change within the span that named another leader: the one after which the partition was served again."""
-    found = None
-    for event in facts.controls:
-        if (
-            event.event == ControlEvent.PARTITION_CHANGED
-            and (event.resource, event.shard) == (partition.resource, partition.shard)
-            and event.leader is not None
-            and event.leader != event.previous_leader
-            and _overlap(Bounds(event.started_at_us, event.ended_at_us), Bounds(event.ended_at_us, event.ended_at_us), start, end)
-        ):
-            found = event
-    return found
-
-
-def _fencing(facts: Facts, broker: str | None, start: Bounds, end: Bounds) -> Bounds | None:
-    for event in facts.controls:
-        if event.event == ControlEvent.BROKER_FENCED and broker is not None and event.broker == broker:
-            at = Bounds(event.started_at_us, event.ended_at_us)
-            if _overlap(at, at, start, end):
-                return at
-    return None
-
-
-def _told(facts: Facts, partition: Partition, change: Control, end: Bounds) -> Bounds | None:
-    """When clients were told: at the latest when one of them was served by the new leader."""
-    for seen in facts.leader_seen:
-        is_same = (seen.resource, seen.shard) == (partition.resource, partition.shard) and seen.leader == change.leader
-        if is_same and seen.ended_at_us >= change.started_at_us and (end.high is None or seen.started_at_us <= end.high):
-            return Bounds(seen.started_at_us, seen.ended_at_us)
-    return Bounds(change.started_at_us, end.high) if end.high is not None else None
-
-
-def _is_leaving(facts: Facts, broker: str | None, change: Control) -> bool:
-    is_leaving = False
-    for event in facts.controls:
-        if event.started_at_us > change.started_at_us:
-            break
-        if broker is not None and event.broker == broker:
-            if event.event == ControlEvent.BROKER_SHUTTING_DOWN:
-                is_leaving = True
-            elif event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED):
-                is_leaving = False
-    return is_leaving
-
-
-def _ordered(before: Bounds, stated: Bounds | None, after: Bounds) -> Bounds | None:
-    """The stated boundary as far as it agrees with being after one and before another; None where it cannot."""
-    if stated is None:
-        return None
-    return stated.intersection(Bounds(before.low, after.high))
+def _between(before: Bounds, stated: Bounds | None, after: Bounds) -> Bounds | None:
+    return _ordered(before, [stated], after)[0]
 
 
 def _overlap(start: Bounds, end: Bounds, other_start: Bounds, other_end: Bounds) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from pipelines.domain.facts import Facts, Partition
 from pipelines.domain.intervals import Bounds
-from pipelines.domain.observations import Control, ControlEvent, Kind
+from pipelines.domain.observations import Control, ControlEvent
 
 RULE_VERSION = "isr-1"
 SAME_DECISION_US = 1_000_000
@@ -119,21 +119,24 @@ def _ordered(start: Bounds, end: Bounds) -> Bounds:
     return Bounds(low, end.high if end.high is None or low is None else max(low, end.high))
 
 
-def state_before(facts: Facts, instant_us: int) -> dict[Partition, PartitionState]:
-    """The last known state of every partition at an instant: by the control plane's own before and after, else by the watch."""
-    states: dict[Partition, PartitionState] = {}
-    for stream, runs in facts.probes.items():
-        if stream.kind == Kind.LEADER:
-            for run in runs:
-                if run.started_at_us <= instant_us and run.isr is not None:
-                    states[stream.partition] = PartitionState(run.leader, run.term, run.isr)
-    for event in facts.controls:
-        if event.event != ControlEvent.PARTITION_CHANGED or event.resource is None or event.shard is None:
-            continue
-        partition = Partition(event.resource, event.shard)
+def state_at(facts: Facts, partition: Partition, instant_us: int) -> PartitionState | None:
+    """The last known state of a partition at an instant: by the control plane's own before and after, else by the watch."""
+    following = None
+    for event in reversed(facts.partition_events.get(partition, ())):
         if event.started_at_us <= instant_us:
-            states[partition] = PartitionState(event.leader, event.term, event.isr)
-        elif partition not in states:
-            before = None if event.term is None else event.term - 1
-            states[partition] = PartitionState(event.previous_leader, before, event.previous_isr)
-    return states
+            return PartitionState(event.leader, event.term, event.isr)
+        if event.event != ControlEvent.PARTITION_CREATED:
+            following = event
+    for run in reversed(facts.answers.get(partition, ())):
+        if run.started_at_us <= instant_us and run.isr is not None:
+            return PartitionState(run.leader, run.term, run.isr)
+    if following is None:
+        return None
+    moved = following.leader != following.previous_leader
+    before = following.term if following.term is None or not moved else following.term - 1
+    return PartitionState(following.previous_leader, before, following.previous_isr)
+
+
+def partitions(facts: Facts) -> list[Partition]:
+    """Every partition that the control plane or a probe speaks of."""
+    return sorted(facts.partition_events.keys() | facts.answers.keys())

@@ -44,7 +44,7 @@ def rows(derivation: Derivation) -> Iterator[Row]:
 
 def _loss_id(cluster_id: str, one: Loss, belongs_to: str | None) -> str:
     names = (one.stream.resource, one.stream.shard, one.stream.kind, one.stream.lane, one.boot_id, one.verdict)
-    return identity(cluster_id, *names, belongs_to or one.first_position)
+    return identity(cluster_id, *names, belongs_to, one.acked_from_us, one.first_position)
 
 
 def _incident(derivation: Derivation, one: Loss) -> str | None:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from pipelines.domain.derivation import Derivation
-from pipelines.domain.leadership import ACKS_ALL_STALLED, RULE_VERSION, PartitionWindow
+from pipelines.domain.leadership import RULE_VERSION
 from pipelines.domain.names import identity
 from pipelines.domain.observations import Kind
+from pipelines.domain.windows import ACKS_ALL_STALLED, PartitionWindow
 from pipelines.silver.base import Row, cluster, incident, lasting, shard, span, why
 
 TABLE = "silver.partition_windows"

@@ -1,0 +1,179 @@
+"""Which records were acknowledged, and what do read-backs say of each?
+
+The rule: the ledger of a lane is every acknowledged record whose position is known, as runs in which sequence and position rise by
+one. A read-back lists every intact identity that is in the log between two positions. An acknowledged record whose position it
+covered and which it did not list is lost; one that it listed is present, wherever it lies; one below the log's start cannot be
+checked; one that no read-back reached yet is not judged. The latest read-back that says anything of a record decides. Only what had
+been acknowledged before a read-back began can be missed in it.
+
+Example: sequences 0..9 acknowledged at positions 0..9; a read-back of [0, 8) lists 0..4: 5..7 are lost, 8 and 9 not judged.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipelines.domain.observations import LateAcks, Outcome, Probes, ReadBack
+from pipelines.domain.sequences import Range, common, minus, union
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """A run of acknowledged records: sequence and position rise by one from record to record."""
+
+    boot_id: str
+    first_sequence: int
+    last_sequence: int
+    first_position: int
+    started_at_us: int
+    period_us: int
+    latency_us_max: int
+
+    def issued_us(self, sequence: int) -> int:
+        """Intended issue of a record of the run."""
+        return self.started_at_us + (sequence - self.first_sequence) * self.period_us
+
+    def acked_by_us(self, sequence: int) -> int:
+        """The latest instant at which the record was acknowledged."""
+        return self.issued_us(sequence) + self.latency_us_max
+
+    def position(self, sequence: int) -> int:
+        """Where the record was stored."""
+        return self.first_position + sequence - self.first_sequence
+
+    def sequences_at(self, first_position: int, last_position: int) -> list[Range]:
+        """The sequences of the run that were stored within a range of positions."""
+        first = max(self.first_sequence, self.first_sequence + first_position - self.first_position)
+        last = min(self.last_sequence, self.first_sequence + last_position - self.first_position)
+        return [(first, last)] if first <= last else []
+
+    def sequences_acked_by(self, instant_us: int) -> list[Range]:
+        """The sequences of the run that were certainly acknowledged by an instant."""
+        return self._up_to(instant_us - self.latency_us_max)
+
+    def sequences_issued_in(self, after_us: int, by_us: int) -> list[Range]:
+        """The sequences of the run whose issue lies after one instant and not after another."""
+        return minus(self._up_to(by_us), self._up_to(after_us))
+
+    def _up_to(self, issued_us: int) -> list[Range]:
+        count = (issued_us - self.started_at_us) // max(1, self.period_us) + 1
+        last = min(self.last_sequence, self.first_sequence + count - 1)
+        return [(self.first_sequence, last)] if last >= self.first_sequence else []
+
+
+def acked_runs(probes: Iterable[Probes], late: Iterable[LateAcks]) -> list[Acked]:
+    """The ledger of one stream: every acknowledged record whose position is known, in order of issue."""
+    period = 0
+    ledger = []
+    for run in probes:
+        period = run.period_us
+        if run.outcome == Outcome.ACKED and run.first_position is not None:
+            slowest = run.latency_us_max if run.latency_us_max is not None else run.ended_at_us - run.last_issued_at_us
+            ledger.append(_acked(run, run.period_us, slowest))
+    for ack in late:
+        if ack.first_position is not None:
+            span = ack.last_sequence - ack.first_sequence
+            apart = (ack.last_issued_at_us - ack.started_at_us) // span if span else period
+            ledger.append(_acked(ack, apart, ack.ended_at_us - ack.started_at_us))
+    return sorted(ledger, key=lambda run: (run.started_at_us, run.first_sequence))
+
+
+def _acked(run: Probes | LateAcks, period_us: int, latency_us_max: int) -> Acked:
+    return Acked(
+        run.boot_id,
+        run.first_sequence,
+        run.last_sequence,
+        int(run.first_position or 0),
+        run.started_at_us,
+        period_us,
+        latency_us_max,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The acknowledged records of one run of the prober, in order of sequence."""
+
+    boot_id: str
+    runs: tuple[Acked, ...]
+
+    @classmethod
+    def of(cls, boot_id: str, runs: Iterable[Acked]) -> "Ledger":
+        """The ledger of one `boot_id`, from runs of any."""
+        own = sorted((run for run in runs if run.boot_id == boot_id), key=lambda run: run.first_sequence)
+        return cls(boot_id, tuple(own))
+
+    @property
+    def sequences(self) -> list[Range]:
+        """Every acknowledged sequence."""
+        return union((run.first_sequence, run.last_sequence) for run in self.runs)
+
+    def run_of(self, sequence: int) -> Acked:
+        """The run that holds an acknowledged sequence. Raises KeyError for one that was not acknowledged."""
+        index = bisect_right(self.runs, sequence, key=lambda run: run.first_sequence) - 1
+        if index < 0 or self.runs[index].last_sequence < sequence:
+            raise KeyError(f"sequence {sequence} of run {self.boot_id} was not acknowledged")
+        return self.runs[index]
+
+    def issued_us(self, sequence: int) -> int:
+        """Intended issue of an acknowledged record."""
+        return self.run_of(sequence).issued_us(sequence)
+
+    def acked_by_us(self, sequence: int) -> int:
+        """The latest instant at which a record was acknowledged."""
+        return self.run_of(sequence).acked_by_us(sequence)
+
+    def position(self, sequence: int) -> int:
+        """Where an acknowledged record was stored."""
+        return self.run_of(sequence).position(sequence)
+
+    def issued_in(self, after_us: int, by_us: int) -> list[Range]:
+        """The sequences whose issue lies after one instant and not after another."""
+        return union(found for run in self.runs for found in run.sequences_issued_in(after_us, by_us))
+
+    def found_in(self, readback: ReadBack) -> list[Range]:
+        """The sequences of this run of the prober, acknowledged or not, that a read-back listed."""
+        return union((run.first_sequence, run.last_sequence) for run in readback.runs if run.boot_id == self.boot_id)
+
+    def covered_by(self, readback: ReadBack) -> list[Range]:
+        """The acknowledged sequences that a read-back must have listed if they were there."""
+        first = max(int(readback.from_position), int(readback.log_start_position))
+        return self._stored_at(first, int(readback.to_position) - 1, readback.started_at_us)
+
+    def below(self, readback: ReadBack) -> list[Range]:
+        """The acknowledged sequences that lay below the log's start."""
+        return self._stored_at(0, int(readback.log_start_position) - 1, readback.started_at_us)
+
+    def _stored_at(self, first_position: int, last_position: int, acked_by_us: int) -> list[Range]:
+        ranges: list[Range] = []
+        for run in self.runs:
+            ranges += common(run.sequences_at(first_position, last_position), run.sequences_acked_by(acked_by_us))
+        return union(ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What read-backs say of acknowledged sequences of one run of the prober; what is in none of the lists is not judged."""
+
+    present: list[Range]
+    lost: list[Range]
+    uncheckable: list[Range]
+
+    @classmethod
+    def of(cls, ledger: Ledger, sequences: list[Range], readbacks: Sequence[ReadBack]) -> "Verdicts":
+        """The verdicts over `sequences`; `readbacks` are those of the ledger's partition and lane."""
+        present: list[Range] = []
+        lost: list[Range] = []
+        uncheckable: list[Range] = []
+        undecided = union(sequences)
+        for one in sorted(readbacks, key=lambda each: each.ended_at_us, reverse=True):
+            if not undecided:
+                break
+            found = common(undecided, ledger.found_in(one))
+            missed = minus(common(undecided, ledger.covered_by(one)), found)
+            below = minus(common(undecided, ledger.below(one)), [*found, *missed])
+            present += found
+            lost += missed
+            uncheckable += below
+            undecided = minus(undecided, [*found, *missed, *below])
+        return cls(union(present), union(lost), union(uncheckable))

@@ -1,0 +1,122 @@
+"""When did acks=all writes of a partition wait for a dead replica? For *every* partition, the users' too.
+
+A leader acknowledges acks=all once every member of the ISR has the record. While a member is dead or hung, and the controller or
+the leader has not yet dropped it from the ISR, nothing is acknowledged, although the leader serves. The rule: while a broker that
+is not serving (see `brokers`) is in the ISR of a partition that it does not lead, acks=all writes of it are stalled. The window
+begins with the absence; it ends when the change without that broker has reached the leader, or when the broker serves again.
+
+The change is decided at the controller and felt at the leader. The probed partitions of the same leader say when: a leader takes
+the metadata log in order, so when one of its partitions acknowledges after a change at the same or a later offset, the earlier
+changes have reached it. Where there is no such partition, the first leader answer beside metadata without the broker has to do.
+
+Worked example, in ms: broker 2 is absent from [90, 160]; at 8050 partition u4, led by 1, loses 2 from its ISR; a probed partition
+led by 1 loses it in the same batch and is acknowledged again by 8090. u4's acks=all writes are stalled from [90, 160] to
+[8050, 8090].
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pipelines.domain.brokers import Absence
+from pipelines.domain.facts import Facts, Partition, Stream
+from pipelines.domain.goods import is_good
+from pipelines.domain.intervals import Bounds
+from pipelines.domain.observations import Control, Kind, Lane
+from pipelines.domain.replication import partitions, state_at
+from pipelines.domain.unavailability import Outage
+from pipelines.domain.windows import (
+    ACKS_ALL_STALLED,
+    PartitionWindow,
+    Seen,
+    at,
+    by_partition,
+    evidence_of,
+    first_seen,
+    proof_of,
+    touches,
+    was_served,
+)
+
+
+def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences: Sequence[Absence]) -> Iterator[PartitionWindow]:
+    """The windows of every partition, absence by absence. `outages` are those of all streams of the cluster."""
+    durable = by_partition(outages, [Kind.DURABLE_WRITE])
+    probed = {stream.partition: runs for stream, runs in facts.probes.items() if _is_durable(stream)}
+    everyone = partitions(facts)
+    for absence in broker_absences:
+        begin = absence.start.high if absence.start.high is not None else 0
+        released = _releases(facts, durable, absence)
+        for partition in everyone:
+            state = state_at(facts, partition, begin)
+            if state is None or absence.broker not in (state.isr or ()) or state.leader in (None, absence.broker):
+                continue
+            removal = _removal(facts, absence, partition)
+            end = absence.end if removal is None else _reached(facts, absence, partition, removal, released)
+            if was_served(probed.get(partition, ()), absence.start, end):
+                continue
+            found = first_seen(durable.get(partition, ()), absence.start, absence.start)
+            seen = found[1] if found else None
+            yield PartitionWindow(
+                ACKS_ALL_STALLED,
+                partition,
+                evidence_of(found),
+                absence.broker,
+                (absence.start.intersection(seen.start) if seen else None) or absence.start,
+                (end.intersection(seen.end) if seen else None) or end,
+                state.leader,
+                state.leader,
+                state.term,
+                state.term,
+                proof_of(absence, removal),
+                seen,
+            )
+
+
+def _is_durable(stream: Stream) -> bool:
+    return stream.kind == Kind.DURABLE_WRITE and stream.lane != Lane.CLIENT
+
+
+def _removal(facts: Facts, absence: Absence, partition: Partition) -> Control | None:
+    """The change that dropped the absent broker from the ISR."""
+    for event in facts.partition_events.get(partition, ()):
+        is_dropped = absence.broker in (event.previous_isr or ()) and absence.broker not in (event.isr or ())
+        if is_dropped and absence.covers(at(event)):
+            return event
+    return None
+
+
+Release = tuple[str, int, int]
+"""A leader, an offset of the metadata log, and an instant by which the leader had taken that offset in."""
+
+
+def _releases(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absence) -> list[Release]:
+    """Probed partitions whose acks=all writes went on after the absent broker was dropped: what their leaders knew by then."""
+    found = []
+    for partition, of_partition in durable.items():
+        removal = _removal(facts, absence, partition)
+        if removal is None or removal.leader is None:
+            continue
+        found += [
+            (removal.leader, _offset(removal), outage.after.resolved_us)
+            for _, outage in of_partition
+            if outage.after and outage.after.leader in (None, removal.leader) and touches(outage, absence.start, at(removal))
+        ]
+    return found
+
+
+def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Control, released: list[Release]) -> Bounds:
+    """From the decision of a change to the instant by which the partition's leader certainly followed it."""
+    low = removal.started_at_us
+    by_log = [by for leader, offset, by in released if leader == removal.leader and offset >= _offset(removal) and by >= low]
+    if by_log:
+        return Bounds(low, min(by_log))
+    shown = [
+        run.first_decided_at_us
+        for run in facts.answers.get(partition, ())
+        if is_good(run) and run.isr is not None and absence.broker not in run.isr and run.first_decided_at_us >= low
+    ]
+    return Bounds(low, min(shown, default=None))
+
+
+def _offset(event: Control) -> int:
+    position = event.position or ""
+    return int(position) if position.isdigit() else 0

@@ -1,0 +1,110 @@
+"""What is a window of a partition? A span, with bounds, in which one thing was missing: its leader, or an acknowledgement by all.
+
+`leadership` finds the spans without a serving leader, `stalls` those in which acks=all writes waited for a dead replica. Both hold
+for every partition, the users' too, and both say what they rest on: `proof` names rows.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pipelines.domain.brokers import Absence
+from pipelines.domain.facts import Partition, Stream
+from pipelines.domain.goods import GoodRun, is_good
+from pipelines.domain.intervals import Bounds, duration
+from pipelines.domain.observations import Control, Kind, Lane, Probes
+from pipelines.domain.unavailability import Outage
+
+LEADER_UNAVAILABLE = "leader_unavailable"
+ACKS_ALL_STALLED = "acks_all_stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWindow:
+    """A span in which a partition had no serving leader, or in which its acks=all writes waited for a dead replica."""
+
+    window: str
+    partition: Partition
+    evidence: str
+    broker: str | None
+    start: Bounds
+    end: Bounds
+    leader_before: str | None
+    leader_after: str | None
+    term_before: int | None
+    term_after: int | None
+    proof: tuple[str, ...]
+    seen: Outage | None
+
+    @property
+    def is_open(self) -> bool:
+        """Its end is not known yet."""
+        return self.end.high is None
+
+    @property
+    def length(self) -> Bounds:
+        """How long it lasted, in microseconds."""
+        return duration(self.start, self.end)
+
+
+Seen = tuple[str, Outage]
+"""The kind of a probe, and an outage that was seen by it."""
+
+
+def by_partition(outages: Mapping[Stream, list[Outage]], kinds: Iterable[str]) -> dict[Partition, list[Seen]]:
+    """The outages of some kinds that were seen without retries, by partition; those of dense probes first."""
+    wanted = frozenset(kinds)
+    found: dict[Partition, list[Seen]] = {}
+    for stream, of_stream in outages.items():
+        if stream.kind in wanted and stream.lane != Lane.CLIENT and of_stream:
+            found.setdefault(stream.partition, []).extend((stream.kind, outage) for outage in of_stream)
+    for seen in found.values():
+        seen.sort(key=lambda one: (one[1].gap_us, one[1].first_bad_issued_us, one[0]))
+    return found
+
+
+def first_seen(seen: Iterable[Seen], begin: Bounds, end: Bounds) -> Seen | None:
+    """The first of the outages that may have an instant in common with a span."""
+    return next((one for one in seen if touches(one[1], begin, end)), None)
+
+
+def evidence_of(seen: Seen | None) -> str:
+    """How a window is known: by writing to the partition, by asking its leader or reading from it, or by inference."""
+    if seen is None:
+        return "inferred"
+    return "probed" if seen[0] in (Kind.WRITE, Kind.DURABLE_WRITE) else "read_probed"
+
+
+def touches(outage: Outage, begin: Bounds, end: Bounds) -> bool:
+    """Whether an outage may have an instant in common with a span."""
+    begins = outage.start.low is None or end.high is None or outage.start.low <= end.high
+    goes_on = outage.end.high is None or begin.low is None or begin.low <= outage.end.high
+    return begins and goes_on
+
+
+def was_served(runs: Iterable[Probes], start: Bounds, end: Bounds) -> bool:
+    """Whether a good probe among the runs contradicts that nothing was served from `start` to `end`."""
+    if start.high is None or end.low is None:
+        return False
+    for run in runs:
+        if is_good(run):
+            good = GoodRun.of(run).first_issued_from(start.high)
+            if good is not None and good.resolved_us < end.low:
+                return True
+    return False
+
+
+def at(event: Control) -> Bounds:
+    """When an event was decided."""
+    return Bounds(event.started_at_us, event.ended_at_us)
+
+
+def proof_of(absence: Absence | None, *changes: Control | None) -> tuple[str, ...]:
+    """The rows that a window rests on."""
+    rows = [
+        f"{stream.resource}/{stream.shard}/{stream.kind}/{stream.lane}@{outage.first_bad_issued_us}"
+        for stream, outage in (absence.proof if absence else ())
+        if stream.kind != Kind.LEADER
+    ]
+    if absence and not rows:
+        rows = [f"{len(absence.proof)} partitions led by broker {absence.broker} that did not answer"]
+    return (*rows, *(f"metadata log offset {one.position}" for one in changes if one and one.position is not None))
