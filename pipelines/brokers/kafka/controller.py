@@ -222,7 +222,7 @@ class ControllerFetch:
             self._unreached.add(self._turns[0])
         if named is None or named in self._unreached:
             self._turns.rotate(-1)
-            for _ in self._turns:
+            for _ in range(len(self._turns)):
                 if self._turns[0] in self._unreached:
                     self._turns.rotate(-1)
             if self._turns[0] in self._unreached:
