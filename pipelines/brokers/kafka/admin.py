@@ -1,7 +1,7 @@
 """How is a Kafka cluster asked and changed as an operator does it: topics, settings, brokers?
 
 The rule: a call returns what Kafka answered, or raises one of our errors that names the object and Kafka's own code. Nothing
-is altered that already exists: a topic that is there already is an error, not an update.
+that already exists is altered by the way: creating a topic that is there is an error, not an update.
 
 Example: `Admin({"bootstrap.servers": "127.0.0.1:9092"}).create_topic("probe", partitions=6, replicas=3)` returns when the
 controller has acknowledged it; `wait_until_led("probe", 30)` when every partition has a leader and its whole ISR.
@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from pipelines.errors import BrokerRefused, ConnectionFailed, RetryableError, TimedOut, Unauthorised
 from pipelines.processes import wait_until
@@ -98,6 +106,20 @@ class Admin:
         new = NewTopic(topic, num_partitions=len(assignment), replica_assignment=assignment, config=dict(settings or {}))
         answer = self._client.create_topics([new], operation_timeout=timeout, request_timeout=timeout)[topic]
         self._result(answer, f"creating the topic {topic}", timeout)
+
+    def alter_topic(self, topic: str, settings: Mapping[str, str], timeout: float = TIMEOUT_SECONDS) -> None:
+        """Sets these settings of a topic that exists and leaves its others alone."""
+        entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        answer = self._client.incremental_alter_configs([resource], request_timeout=timeout)[resource]
+        self._result(answer, f"altering the settings of the topic {topic}", timeout)
+
+    def add_partitions(self, topic: str, assignment: list[list[int]], timeout: float = TIMEOUT_SECONDS) -> None:
+        """Adds partitions with these replicas, the preferred leaders first, to a topic that exists."""
+        count = len(self.partitions(topic)) + len(assignment)
+        new = NewPartitions(topic, count, replica_assignment=assignment)
+        answer = self._client.create_partitions([new], operation_timeout=timeout, request_timeout=timeout)[topic]
+        self._result(answer, f"adding partitions to the topic {topic}", timeout)
 
     def delete_topic(self, topic: str, timeout: float = TIMEOUT_SECONDS) -> None:
         """Deletes a topic and returns when the metadata no longer shows it."""
