@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 failed, 2 used wrongly or the machine or the cluster is no
 """
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,9 +31,7 @@ def _print_version(is_asked: bool) -> None:
 
 @app.callback()
 def lastack(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
     """Options that stand before a command."""
 
@@ -43,6 +42,83 @@ def doctor() -> None:
     from pipelines import doctor as machine
 
     raise typer.Exit(machine.main([]))
+
+
+@app.command()
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="End when the result is printed.")] = False,
+    json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
+    home: Annotated[Path | None, typer.Option(help="Keep what is measured in this folder.")] = None,
+    port: Annotated[int, typer.Option(help="Port of the pages; 0 takes a free one.")] = 0,
+) -> None:
+    """Start a real 3-broker Kafka cluster here, kill a leader, measure the RTO and RPO, serve the pages."""
+    from rich.console import Console
+
+    from pipelines import demo as demonstration
+
+    options = demonstration.DemoOptions(is_once=once, json_path=json_path, home=home, port=port)
+    demonstration.run(options, Console())
+
+
+@app.command()
+def measure(  # noqa: PLR0913, PLR0917 - one argument an option
+    bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT[,..]", help="Addresses of brokers.")],
+    for_: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long to measure: 90s, 2m, 1h30m.")],
+    command_config: Annotated[Path | None, typer.Option(help="A client.properties, as Kafka's own tools take it.")] = None,
+    jolokia: Annotated[list[str] | None, typer.Option(metavar="URL", help="A broker's Jolokia agent; may be repeated.")] = None,
+    controller: Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="A controller's listener; may be repeated.")] = None,
+    metadata_log: Annotated[Path | None, typer.Option(metavar="DIR", help="A node's __cluster_metadata-0 folder.")] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
+    home: Annotated[Path | None, typer.Option(help="Keep what is measured in this folder.")] = None,
+    period: Annotated[str, typer.Option(metavar="DURATION", help="Time between probes, 10ms at least.")] = "100ms",
+    yes: Annotated[bool, typer.Option("--yes", help="Alter canary topics that exist and do not fit.")] = False,
+) -> None:
+    """Measure a Kafka cluster that is not ours, once, without a config file."""
+    from rich.console import Console
+
+    from pipelines import measure as measuring
+    from pipelines.durations import seconds
+
+    options = measuring.MeasureOptions(
+        bootstrap=bootstrap,
+        for_seconds=seconds("--for", for_, least=measuring.SHORTEST_SECONDS),
+        command_config=command_config,
+        jolokia=tuple(jolokia or ()),
+        controllers=tuple(controller or ()),
+        metadata_log=metadata_log,
+        json_path=json_path,
+        home=home,
+        period_ms=round(1000 * seconds("--period", period, least=0.01)),
+        may_alter=yes,
+    )
+    measuring.run(options, Console())
+
+
+@app.command()
+def dashboard(
+    home: Annotated[Path, typer.Option(help="The folder of the installation to show.")],
+    port: Annotated[int, typer.Option(help="Port on loopback; 0 takes a free one.")] = 8050,
+) -> None:
+    """Serve the pages, /metrics and /healthz of an installation."""
+    from dashboards.server import serve
+
+    serve(home, "127.0.0.1", port)
+
+
+@app.command(hidden=True)
+def collect(name: str, config: Path) -> None:
+    """Run one collector from its configuration file: canary, watch, metrics or control-plane."""
+    from pipelines import collecting
+
+    collecting.run(name, config.read_text(encoding="utf-8"))
+
+
+@app.command(hidden=True)
+def stream(config: Path) -> None:
+    """Run the stream from its configuration file."""
+    from pipelines import streaming
+
+    streaming.main(streaming.StreamConfig.from_json(config.read_text(encoding="utf-8")))
 
 
 def main() -> None:

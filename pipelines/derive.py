@@ -25,7 +25,7 @@ from pipelines.domain.replication import OutOfSync
 from pipelines.silver import TABLES
 from pipelines.silver.base import Row, instant, microseconds
 
-MARGIN_US = 30_000_000
+MARGIN_US = 90_000_000
 """Facts from so long before a region are read, too: the last good probe before an outage stands in a run that ended there."""
 
 RELEVANT = tuple(one.record for one in (Probes, LateAcks, Control, LeaderSeen, EpochEnd, ReadBack, Fault, Blind, BrokerMetrics))

@@ -1,0 +1,87 @@
+"""Which processes does a measurement consist of, and what is each of them told? The one place that knows all collectors.
+
+Secrets travel as the path of the user's own file. All collectors share one clock anchor, so their instants compare without error.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.collect.canary.config import CanaryConfig
+from pipelines.collect.control_plane import ControlPlaneConfig
+from pipelines.collect.watch import WatchConfig
+from pipelines.collecting import CanaryProcess
+from pipelines.domain.clock import Anchor
+from pipelines.measuring import STREAM_STOP_SECONDS, Part
+from pipelines.settings import Home
+from pipelines.streaming import StreamConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The cluster that is measured, and how."""
+
+    bootstrap: str
+    cluster_id: str
+    command_config: Path | None = None
+    jolokia: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+    metadata_log: Path | None = None
+    period_ms: int = 100
+    may_alter: bool = False
+    webhook: str | None = None
+
+    @property
+    def way_in(self) -> dict[str, str | None]:
+        """What each part needs to reach the cluster."""
+        config = None if self.command_config is None else str(self.command_config.resolve())
+        return {"bootstrap": self.bootstrap, "command_config": config}
+
+
+def collectors(home: Home, target: Target, anchor: Anchor) -> Iterator[Part]:
+    """The collectors of a target, each a process of its own."""
+    shared = {"cluster_id": target.cluster_id, "spool": str(home.landing), "anchor": anchor.text()}
+    canary = CanaryProcess(
+        **shared,
+        **target.way_in,
+        prober_id="canary",
+        home=str(home.path),
+        period_ms=target.period_ms,
+        may_alter=target.may_alter,
+        webhook=target.webhook,
+    )
+    yield Part("canary", ("collect", "canary"), canary)
+    yield Part("watch", ("collect", "watch"), WatchConfig(**shared, **target.way_in, prober_id="watch"))
+    control_plane = ControlPlaneConfig(
+        **shared,
+        **target.way_in,
+        prober_id="control-plane",
+        state_folder=str(home.spool),
+        controllers=target.controllers,
+        metadata_log=None if target.metadata_log is None else str(target.metadata_log.resolve()),
+    )
+    yield Part("control-plane", ("collect", "control-plane"), control_plane)
+    if target.jolokia:
+        metrics = MetricsConfig(**shared, prober_id="metrics", urls=target.jolokia)
+        yield Part("metrics", ("collect", "metrics"), metrics)
+
+
+def stream(home: Home, target: Target, anchor: Anchor) -> Part:
+    """The stream, with the canary's topics to read back."""
+    topics = CanaryConfig(
+        cluster_id=target.cluster_id, prober_id="", spool="", anchor=anchor.text(), bootstrap=target.bootstrap
+    ).written_topics()
+    config = StreamConfig(
+        cluster_id=target.cluster_id,
+        spool=str(home.landing),
+        anchor=anchor.text(),
+        **target.way_in,
+        home=str(home.path),
+        topics=tuple(f"{name}={kind}/{lane}" for name, (kind, lane) in topics.items()),
+    )
+    return Part("stream", ("stream",), config, STREAM_STOP_SECONDS)
+
+
+def dashboard(home: Home, port: int) -> Part:
+    """The pages."""
+    return Part("dashboard", ("dashboard", "--home", str(home.path), "--port", str(port)))
