@@ -7,11 +7,13 @@ ends at once when a process that it depends on is gone.
 `demo` and `measure` differ in whose cluster it is, not in this.
 """
 
+import contextlib
 import socket
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from signal import Signals
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +21,7 @@ import urllib3
 
 from pipelines.collect.config import CollectorConfig
 from pipelines.domain.health import LiveView, StreamProgress
-from pipelines.errors import LastackError, ProcessFailed, UsageError
+from pipelines.errors import LastackError, ProcessFailed, TimedOut, UsageError
 from pipelines.processes import Child, spawn, wait_until
 from pipelines.serving import read_json
 from pipelines.settings import Home
@@ -79,7 +81,11 @@ class Measurement:
     def stop(self, name: str) -> None:
         """Ends a part in order and checks that it ended well."""
         child, part = self.children.pop(name), self._parts[name]
-        code = child.stop(part.stop_seconds)
+        # To the process alone: its group would take the stream's JVM away while the stream still needs it.
+        child.send(Signals.SIGTERM)
+        with contextlib.suppress(TimedOut):
+            child.wait(part.stop_seconds)
+        code = child.stop(grace_seconds=0.0)
         if code != 0:
             raise _failed(child, code)
 

@@ -180,7 +180,7 @@ def _table(title: str, rows: Iterable[Row]) -> Table:
             *(interval(row[f"{name}_ms_min"], row[f"{name}_ms_max"]) for name in PHASES),
             _records(row),
             interval(row["rpo_ms_min"], row["rpo_ms_max"]),
-            row["loss_verdict"],
+            row["loss_verdict"] if _has_data(row) else "-",
         )
     return table
 
@@ -194,15 +194,20 @@ def interval(low_ms: float | None, high_ms: float | None, *, is_open: bool = Fal
         return "-"
     if high_ms is None:
         return f"at least {_down(low_ms / 1000, 2):.2f} s" + (" (open)" if is_open else "")
+    if high_ms == 0:
+        return "0"
     if high_ms < 1000:
-        return f"{_down(low_ms, 0):.0f}-{-_down(-high_ms, 0):.0f} ms"
-    return f"{_down(low_ms / 1000, 2):.2f}-{-_down(-high_ms / 1000, 2):.2f} s"
+        return f"{_down(low_ms, 0):.0f}-{_up(high_ms, 0):.0f} ms"
+    return f"{_down(low_ms / 1000, 2):.2f}-{_up(high_ms / 1000, 2):.2f} s"
 
 
 def _down(value: float, digits: int) -> float:
     # What a float adds to an exact millisecond (9.1 s is 9.09999...) must not cost a digit.
-    scaled = value * 10**digits
-    return float(math.floor(scaled + 1e-6)) / float(10**digits) + 0.0
+    return float(math.floor(value * 10**digits + 1e-6)) / float(10**digits)
+
+
+def _up(value: float, digits: int) -> float:
+    return float(math.ceil(value * 10**digits - 1e-6)) / float(10**digits)
 
 
 def _records(row: Row) -> str:
@@ -213,6 +218,11 @@ def _records(row: Row) -> str:
     if row["lost_records_min"] == row["lost_records_max"]:
         return str(row["lost_records_min"])
     return f"{row['lost_records_min']}-{row['lost_records_max']}"
+
+
+def _has_data(row: Row) -> bool:
+    """Whether the row is of something whose data can be checked: reads, and stalls that are only inferred, are not."""
+    return row["kind"] != "read" and not (row["lane"] == "watch" and row["kind"] == "durable_write")
 
 
 def _place(row: Row) -> Row:
