@@ -7,6 +7,7 @@ not have is absent, never faked: RabbitMQ has no positions, RocketMQ no ISR, a Z
 To add a system, write `pipelines/brokers/<system>/` with
 
 - a `Watchable`, for `collect.watch`: which shards there are, who leads them, how far each leader's log goes;
+- a `MetricSource` for each broker, for `collect.metrics`;
 - `ControlSource`s where the control plane can be read, for `collect.control_plane`: what it decided, and when.
 
 Instants here are `time.monotonic_ns()` where they are ours (`sent_ns`, `received_ns`) and microseconds since the epoch where
@@ -112,6 +113,38 @@ class Reply(Generic[T]):
     sent_ns: int
     received_ns: int
     opened_ns: int
+
+
+class ShardSample(NamedTuple):
+    """What one broker's metrics say of its replica of a shard. Flags are the leader's, the lag is a follower's; else None."""
+
+    is_under_replicated: bool | None = None
+    is_under_min_isr: bool | None = None
+    is_at_min_isr: bool | None = None
+    in_sync_replicas: int | None = None
+    lag_records: int | None = None
+    log_start: int | None = None
+    log_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSample:
+    """One look at one broker's metrics. What it does not have is absent; `broker` is None where it does not say who it is."""
+
+    broker: str | None
+    cluster_id: str | None
+    values: Mapping[str, float]
+    shards: Mapping[Shard, ShardSample]
+
+
+class MetricSource(Protocol):
+    """Where one broker's metrics are read, for `collect.metrics`. Used by one thread, which may wait."""
+
+    address: str
+    """Where it is asked: its name until it says who it is."""
+
+    def poll(self, timeout_seconds: float) -> MetricSample:
+        """Asks once. Raises AskFailed."""
 
 
 class Watchable(Protocol):

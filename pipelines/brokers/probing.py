@@ -8,7 +8,9 @@ To add a system, offer for each lane that it can serve:
 
 - *raw* writes: one attempt each, straight to the leader, no retries of any kind;
 - *client* writes: the system's ordinary client with its stock settings, whatever it does inside;
-- *read*: the bytes of a record whose write was acknowledged as durable.
+- *read*: the bytes of a record whose write was acknowledged as durable;
+
+and a `Prober` that brings them together, in `systems.PROBERS`.
 
 Instants are `time.monotonic_ns()`. `server_at_us` is the system's own clock, microseconds since the epoch.
 
@@ -17,6 +19,7 @@ Example: a flight for shard 0 was sent; the leader answers that it is no leader 
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pipelines.brokers.base import Shard
@@ -132,6 +135,18 @@ class Target(Protocol):
 
     async def close(self) -> None:
         """Ends all connections."""
+
+
+class ProbePlace(NamedTuple):
+    """Where to probe. `connections_max` is for each raw lane, `shards_max` for what is created, `may_alter` is leave to change what
+    exists."""
+
+    bootstrap: str
+    command_config: Path | None
+    resources: tuple[str, ...]
+    connections_max: int
+    shards_max: int
+    may_alter: bool
 
 
 class Prober(Protocol):

@@ -1,7 +1,7 @@
 """Which broker systems are there, and how are they reached from their settings?
 
-The rule: collectors name a system by its word and get what it offers through the protocols of `base`; no collector of the
-watch or of the control plane imports a system's own modules. A new system is one entry in each table; one that has no control
+The rule: collectors name a system by its word and get what it offers through the protocols of `base`; no collector imports a
+system's own modules. A new system is one entry in each table; one that has no control
 plane to be read has no entry there.
 
 Example: `watchable("kafka", "127.0.0.1:9092", None)` is a `KafkaWatch`; `watchable("abacus", ...)` says which systems are
@@ -11,10 +11,14 @@ known.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pipelines.brokers.base import ControlPlace, ControlSource, Watchable
+from pipelines.brokers.base import ControlPlace, ControlSource, MetricSource, Watchable
 from pipelines.brokers.kafka import client_properties
 from pipelines.brokers.kafka.control import control_sources as kafka_control_sources
+from pipelines.brokers.kafka.jolokia import Jolokia
+from pipelines.brokers.kafka.prober import KafkaProber
+from pipelines.brokers.kafka.prober import prepare as kafka_prepare
 from pipelines.brokers.kafka.watching import KafkaWatch
+from pipelines.brokers.probing import LeaderChange, ProbePlace, Prober
 from pipelines.errors import UsageError
 
 SourceMaker = Callable[[], ControlSource]
@@ -25,6 +29,10 @@ def _kafka_watch(bootstrap: str, command_config: Path | None) -> Watchable:
 
 
 WATCHABLES: dict[str, Callable[[str, Path | None], Watchable]] = {"kafka": _kafka_watch}
+PROBERS: dict[str, tuple[Callable[[ProbePlace], list[str]], Callable[[ProbePlace, Callable[[LeaderChange], None]], Prober]]] = {
+    "kafka": (kafka_prepare, KafkaProber)
+}
+METRIC_SOURCES: dict[str, Callable[[str, tuple[str, str] | None], MetricSource]] = {"kafka": Jolokia}
 CONTROL_SOURCES: dict[str, Callable[[ControlPlace], Sequence[SourceMaker]]] = {"kafka": kafka_control_sources}
 
 
@@ -33,6 +41,26 @@ def watchable(system: str, bootstrap: str, command_config: Path | None) -> Watch
     if system not in WATCHABLES:
         raise UsageError(f"{system!r} cannot be watched; systems that can: {', '.join(sorted(WATCHABLES))}")
     return WATCHABLES[system](bootstrap, command_config)
+
+
+def prepare_probing(system: str, place: ProbePlace) -> list[str]:
+    """Makes sure of what the canary writes to. Returns warnings for people. Raises UsageError for a system that cannot be probed, or
+    for something that exists and does not fit; ConnectionFailed, Unauthorised."""
+    if system not in PROBERS:
+        raise UsageError(f"{system!r} cannot be probed; systems that can: {', '.join(sorted(PROBERS))}")
+    return PROBERS[system][0](place)
+
+
+def prober(system: str, place: ProbePlace, on_change: Callable[[LeaderChange], None]) -> Prober:
+    """What `collect.canary` probes with, after `prepare_probing`; `on_change` hears of every new leader."""
+    return PROBERS[system][1](place, on_change)
+
+
+def metric_source(system: str, url: str, login: tuple[str, str] | None) -> MetricSource:
+    """Where `collect.metrics` reads one broker's metrics; `login` is (user, password). Raises UsageError."""
+    if system not in METRIC_SOURCES:
+        raise UsageError(f"{system!r} has no metrics that can be read; systems that have: {', '.join(sorted(METRIC_SOURCES))}")
+    return METRIC_SOURCES[system](url, login)
 
 
 def control_sources(system: str, place: ControlPlace) -> Sequence[SourceMaker]:

@@ -1,15 +1,16 @@
 """How is a Kafka cluster probed? The targets of all lanes, over one view of who leads what.
 
-Example: `prober = KafkaProber(connection, ["lastack-canary-write"], on_change)`, `await prober.open(deadline)`, then
+Example: `prepare(place)`, `prober = KafkaProber(place, on_change)`, `await prober.open(deadline)`, then
 `prober.target("write", "lastack-canary-write", lambda_us=1_000_000).issue([flight])`.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pipelines.brokers.base import Shard
+from pipelines.brokers.kafka.canary_topics import fit_topics
+from pipelines.brokers.kafka.client_properties import load
 from pipelines.brokers.kafka.cluster import Cluster
-from pipelines.brokers.kafka.connection import Connection
 from pipelines.brokers.kafka.gate import Gates
 from pipelines.brokers.kafka.leaders import Leaders
 from pipelines.brokers.kafka.produce import ACKS_ALL, ACKS_LEADER
@@ -17,26 +18,27 @@ from pipelines.brokers.kafka.raw_writes import RawWrites
 from pipelines.brokers.kafka.reads import Reads
 from pipelines.brokers.kafka.stock_client import StockClient
 from pipelines.brokers.kafka.wire import WireError
-from pipelines.brokers.probing import LeaderChange, Target
+from pipelines.brokers.probing import LeaderChange, ProbePlace, Target
 from pipelines.domain.observations import Kind, Lane
 from pipelines.errors import ConnectionFailed
+
+
+def prepare(place: ProbePlace) -> list[str]:
+    """Makes sure of the canary's topics (`canary_topics`). Returns warnings for people; raises as `fit_topics` does."""
+    connection = load(place.bootstrap, place.command_config)
+    return fit_topics(connection, place.resources, may_alter=place.may_alter, partitions_max=place.shards_max)
 
 
 class KafkaProber:
     """One cluster, as the canary needs it. All on one event loop."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        topics: Sequence[str],
-        on_change: Callable[[LeaderChange], None],
-        connections_max: int = 256,
-    ) -> None:
+    def __init__(self, place: ProbePlace, on_change: Callable[[LeaderChange], None]) -> None:
+        connection = load(place.bootstrap, place.command_config)
         self._connection = connection
-        self._connections_max = connections_max
+        self._connections_max = place.connections_max
         self._cluster = Cluster(connection)
         self._gates = Gates(connection)
-        self._leaders = Leaders(self._cluster, topics, on_change)
+        self._leaders = Leaders(self._cluster, place.resources, on_change)
         self._targets: list[Target] = []
 
     async def open(self, deadline: float) -> None:

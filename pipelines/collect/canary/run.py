@@ -9,11 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from pipelines.brokers import systems
 from pipelines.brokers.base import Shard
-from pipelines.brokers.kafka.canary_topics import fit_topics
-from pipelines.brokers.kafka.client_properties import load
-from pipelines.brokers.kafka.prober import KafkaProber
-from pipelines.brokers.probing import Flight, LeaderChange, Prober, Reply
+from pipelines.brokers.probing import Flight, LeaderChange, ProbePlace, Prober, Reply
 from pipelines.collect.canary.committed import Committed
 from pipelines.collect.canary.config import LANES, CanaryConfig
 from pipelines.collect.canary.identity import Stamp
@@ -37,13 +35,20 @@ def run(config: CanaryConfig, observers: Sequence[Observer] = ()) -> None:
     Raises UsageError, ConnectionFailed or Unauthorised when it cannot begin, SpoolError when nothing can be written at all.
     """
     config.check()
-    connection = load(config.bootstrap, Path(config.command_config) if config.command_config else None)
-    warnings = fit_topics(connection, config.topics(), may_alter=config.may_alter, partitions_max=config.partitions_max)
+    place = ProbePlace(
+        bootstrap=config.bootstrap,
+        command_config=Path(config.command_config) if config.command_config else None,
+        resources=config.topics(),
+        connections_max=config.connections_max,
+        shards_max=config.partitions_max,
+        may_alter=config.may_alter,
+    )
+    warnings = systems.prepare_probing(config.system, place)
     with stop_signals() as stop, config.open_spool("canary") as spool:
         journal = Journal(spool, observers)
         status = StatusLines(spool, config.clock, config.status_seconds)
         changed = partial(_leader_changed, journal, config.clock)
-        prober = KafkaProber(connection, config.topics(), changed, config.connections_max)
+        prober = systems.prober(config.system, place, changed)
         canary = Canary(config, prober, journal, status, warnings)
         asyncio.run(canary.run(stop.is_set, spool.flush_if_due))
 
