@@ -9,7 +9,11 @@ from pathlib import Path
 from pipelines.alerts import Outbox, message
 from pipelines.collect.canary.config import CanaryConfig
 from pipelines.collect.canary.run import run as run_canary
+from pipelines.collect.control_plane import ControlPlaneConfig
+from pipelines.collect.control_plane import run as run_control_plane
 from pipelines.collect.fast_lane import Alert, FastLane, Rules, Ticker
+from pipelines.collect.metrics import MetricsConfig
+from pipelines.collect.metrics import run as run_metrics
 from pipelines.collect.watch import WatchConfig
 from pipelines.collect.watch import run as run_watch
 from pipelines.domain.observations import Blind, Kind, Probes
@@ -70,16 +74,10 @@ def _watch(text: str) -> None:
 
 
 def _metrics(text: str) -> None:
-    from pipelines.collect.metrics import MetricsConfig
-    from pipelines.collect.metrics import run as run_metrics
-
     run_metrics(MetricsConfig.from_json(text))
 
 
 def _control_plane(text: str) -> None:
-    from pipelines.collect.control_plane import ControlPlaneConfig
-    from pipelines.collect.control_plane import run as run_control_plane
-
     run_control_plane(ControlPlaneConfig.from_json(text))
 
 

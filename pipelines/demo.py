@@ -68,7 +68,7 @@ def _demonstrate(measurement: Measurement, lab: Lab, anchor: Anchor, address: st
     target = Target(
         bootstrap=lab.bootstrap,
         cluster_id=lab.admin.cluster_id(),
-        jolokia=(),
+        jolokia=tuple(lab.jolokia_urls),
         controllers=tuple(lab.controllers),
     )
     measurement.start(stream(measurement.home, target, anchor))

@@ -6,9 +6,11 @@ Secrets travel as the path of the user's own file. All collectors share one cloc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipelines.collect.canary.config import CanaryConfig
 from pipelines.collect.control_plane import ControlPlaneConfig
+from pipelines.collect.metrics import MetricsConfig
 from pipelines.collect.watch import WatchConfig
 from pipelines.collecting import CanaryProcess
 from pipelines.domain.clock import Anchor
@@ -32,7 +34,7 @@ class Target:
     webhook: str | None = None
 
     @property
-    def way_in(self) -> dict[str, str | None]:
+    def way_in(self) -> dict[str, Any]:
         """What each part needs to reach the cluster."""
         config = None if self.command_config is None else str(self.command_config.resolve())
         return {"bootstrap": self.bootstrap, "command_config": config}
@@ -40,7 +42,7 @@ class Target:
 
 def collectors(home: Home, target: Target, anchor: Anchor) -> Iterator[Part]:
     """The collectors of a target, each a process of its own."""
-    shared = {"cluster_id": target.cluster_id, "spool": str(home.landing), "anchor": anchor.text()}
+    shared: dict[str, Any] = {"cluster_id": target.cluster_id, "spool": str(home.landing), "anchor": anchor.text()}
     canary = CanaryProcess(
         **shared,
         **target.way_in,
