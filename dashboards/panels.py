@@ -6,7 +6,7 @@ rules, which no page has to think of:
 - One refresh is one request: all panels read the same `Snapshot`, so a page never mixes versions of a table.
 - A panel that fails shows its error in its own place; the others live. What people can mend is said in one sentence; a bug gets
   an id that is in the log.
-- Only what changed is sent: figures and grids are updated in place, so that nothing flickers and nobody's zoom is lost.
+- Only what changed is sent, into components that stay where they are, so that nothing flickers and nobody's zoom is lost.
 - The browser asks (assets/lastack.js): every 2 s, not while the tab is hidden, and not again before the answer is there.
 
 Example: a panel with one figure has three outputs: its body's children, the figure, and the style that hides an empty figure.
@@ -24,18 +24,18 @@ from typing import Any
 import dash_ag_grid as dag
 import plotly.graph_objects as go
 import structlog
-from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, Patch, State, dcc, html, no_update
 from plotly.utils import PlotlyJSONEncoder
 
 from dashboards import palette
 from dashboards.components import wild
 from dashboards.palette import Theme
 from pipelines import ddl
-from pipelines.errors import LastackError
+from pipelines.errors import LakehouseError, LastackError
 from pipelines.serving import Row, Serving, Snapshot
 
 HIDDEN = {"display": "none"}
-GRAPH_CONFIG: Any = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d", "autoScale2d"]}
+GRAPH_CONFIG: Any = {"displaylogo": False, "responsive": True}
 GRID_THEME = """themeQuartz.withParams({
     backgroundColor: 'var(--surface)', foregroundColor: 'var(--ink)', headerBackgroundColor: 'var(--sunken)',
     headerTextColor: 'var(--quiet)', borderColor: 'var(--line)', fontFamily: 'var(--mantine-font-family)', fontSize: 13,
@@ -53,6 +53,8 @@ GRID_OPTIONS = {
 }
 MAX_GRID_PX = 480
 VIEWS_KEPT = 64
+MOVING = frozenset({"annotations", "height", "yaxis", "yaxis2"})
+"""Parts of a figure's layout that change while its subject goes on, and that nobody zooms: the rows, and what stands behind them."""
 
 log = structlog.get_logger(__name__)
 
@@ -78,10 +80,24 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A value as the browser gets it, and a short name for it."""
+    """A value as the browser gets it. Its fingerprint is "frame/content"; the frame is empty but for figures."""
 
     value: Any
     fingerprint: str
+
+    def change(self, seen: str | None) -> Any:
+        """What a browser needs that has the value of a fingerprint: nothing, the part that moves, or all of it."""
+        if seen == self.fingerprint:
+            return no_update
+        frame = self.fingerprint.partition("/")[0]
+        if not frame or seen is None or seen.partition("/")[0] != frame:
+            return self.value
+        # dcc.Graph writes a zoom into its figure's layout. A whole figure would take it away; what is left alone stays.
+        patch = Patch()
+        patch["data"] = self.value["data"]
+        for name in MOVING & self.value["layout"].keys():
+            patch["layout"][name] = self.value["layout"][name]
+        return patch
 
 
 Values = dict[tuple[str, str], Sent]
@@ -183,9 +199,7 @@ class Refresher:
             values = self.values(page, Request(snapshot, theme, path))
             at = {"at_us": snapshot.now_us, "asked": tick.get("at")}
         prints = {f"{one}.{prop}": value.fingerprint for (one, prop), value in values.items()}
-        changed = [
-            no_update if seen.get(f"{one}.{prop}") == value.fingerprint else value.value for (one, prop), value in values.items()
-        ]
+        changed = [value.change(seen.get(f"{one}.{prop}")) for (one, prop), value in values.items()]
         return [*changed, prints, at]
 
     def values(self, page: Page, request: Request) -> Values:
@@ -202,8 +216,7 @@ class Refresher:
         given = panel.key(request) if panel.key else None
         if given is None:
             return _printed(_view_values(page, panel, _built(panel, request)))
-        versions = tuple(request.snapshot.version(table) for table in ddl.table_names())
-        key = (page.name, panel.name, request.theme.name, tuple(sorted(request.path.items())), versions, given)
+        key = (page.name, panel.name, request.theme.name, tuple(sorted(request.path.items())), _versions(request.snapshot), given)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -216,6 +229,17 @@ class Refresher:
                 while len(self._kept) > VIEWS_KEPT:
                     self._kept.popitem(last=False)
         return values
+
+
+def _versions(snapshot: Snapshot) -> tuple[int | str | None, ...]:
+    """What the request reads, as one word a table; a table that cannot be read is a panel's matter."""
+    found: list[int | str | None] = []
+    for table in ddl.table_names():
+        try:
+            found.append(snapshot.version(table))
+        except LakehouseError:
+            found.append("damaged")
+    return tuple(found)
 
 
 def _view_values(page: Page, panel: Panel, view: View) -> dict[tuple[str, str], Any]:
@@ -235,6 +259,11 @@ def _view_values(page: Page, panel: Panel, view: View) -> dict[tuple[str, str], 
 def _printed(values: Mapping[tuple[str, str], Any]) -> Values:
     """The values as they are sent, with fingerprints: JSON is made once, however many browsers ask."""
     return {key: Sent(plain := _plain(value), _fingerprint(plain)) for key, value in values.items()}
+
+
+def _frame(figure: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What of a figure does not move from refresh to refresh while its subject goes on."""
+    return {name: part for name, part in figure["layout"].items() if name not in MOVING}
 
 
 def problem(sentence: str, error_id: str | None = None) -> Any:
@@ -316,4 +345,9 @@ def _plain(value: Any) -> Any:
 
 
 def _fingerprint(plain: Any) -> str:
+    is_figure = isinstance(plain, dict) and plain.keys() >= {"data", "layout"}
+    return f"{_hash(_frame(plain)) if is_figure else ''}/{_hash(plain)}"
+
+
+def _hash(plain: Any) -> str:
     return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=8).hexdigest()

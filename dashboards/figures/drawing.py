@@ -122,6 +122,19 @@ def order_rows(figure: go.Figure, names: Sequence[str]) -> None:
     )
 
 
+def add_room(figure: go.Figure, left: float, right: float, row_name: str | None, **where: Any) -> None:
+    """Makes the x axis reach from left to right, by points that nobody sees.
+
+    A stated range would do the same, but it is where people zoom: it is never sent again (`panels.MOVING`), and an axis without a
+    range grows with its points.
+    """
+    if row_name is not None:
+        marker = {"size": 1, "opacity": 0}
+        figure.add_scatter(
+            x=[left, right], y=[row_name, row_name], mode="markers", marker=marker, hoverinfo="skip", showlegend=False, **where
+        )
+
+
 def style(figure: go.Figure, theme: Theme, height_px: int) -> None:
     """The look that all figures share."""
     axis = {"gridcolor": theme.line, "zerolinecolor": theme.line, "linecolor": theme.line, "automargin": True}

@@ -42,14 +42,15 @@ def waterfall(outages: Sequence[Row], zero: datetime, theme: Theme) -> go.Figure
     for column in columns:
         drawing.add_bars(figure, bars, row=1, col=column)
     legend = {mark.word: mark.colour for mark in palette.PHASES.values()}
-    if any(bar.name == NOT_TOLD_APART for bar in bars):
+    if any(bar.name == NOT_TOLD_APART and bar.stripe is None for bar in bars):
         legend[NOT_TOLD_APART] = palette.SKY
     drawing.add_legend(figure, legend, theme, with_bounds=True)
     drawing.style(figure, theme, height_px=96 + ROW_PX * max(len(names), 2))
     figure.update_layout(barmode="overlay", bargap=0.34)
     drawing.order_rows(figure, names)
     whole = max((drawing.seconds(row["ended_at_max"] or row["ended_at_min"], zero) for row in outages), default=1.0)
-    figure.update_xaxes(title_text=drawing.X_TITLE, range=[-0.01 * whole, whole * 1.28], row=1, col=1)
+    figure.update_xaxes(title_text=drawing.X_TITLE, row=1, col=1)
+    drawing.add_room(figure, 0.0, whole * 1.24, names[0] if names else None, row=1, col=1)
     for row in outages:
         drawing.add_ending(figure, row, _label(row), zero, theme, row=1, col=1)
         _add_names(figure, row, zero, whole)

@@ -55,7 +55,7 @@ def replication_timeline(
     _add_leader_changes(figure, [one for one in changes if (one["resource"], one["shard"]) in labels], labels, zero, theme)
     _add_broker_events(figure, events, zero, theme)
     # Room on the left for what is written before the first leader change.
-    figure.update_xaxes(range=[-0.03 * until, until * 1.02])
+    drawing.add_room(figure, -0.03 * until, until, names[0] if names else None)
     return figure
 
 

@@ -59,7 +59,7 @@ def partitions_timeline(outages: Sequence[Row], zero: datetime, theme: Theme) ->
     for row in shown:
         drawing.add_ending(figure, row, _label(row), zero, theme)
     whole = max((drawing.seconds(row["ended_at_max"] or row["ended_at_min"], zero) for row in shown), default=1.0)
-    figure.update_xaxes(range=[-0.01 * whole, whole * 1.16])
+    drawing.add_room(figure, 0.0, whole * 1.13, names[0] if names else None)
     return figure
 
 
