@@ -4,12 +4,12 @@ The rule: lost means acknowledged and proven absent. A record is a canary with a
 sequence) that its payload carries, under a hash; `ledger` says how read-backs judge it. Not acknowledged is neither lost nor
 duplicated, and late is not lost: the number of lost records is exact as soon as they are judged.
 
-Runs of lost records are cut at outages and at retained records. A run belongs to the first outage that was not over when it was
-acknowledged, or last seen to be there, and that began before the first read-back that missed it; without one it is a loss without
-an outage. For a run l1..lm after a retained K a writer that never paused lost data of a span of at least max(0, i(lm) - r(l1)), and
-of at most (the latest start of the outage, or r of the next retained acknowledgement) - i(K). Where nothing is lost the span is
-[0, start max - i(K)], and exactly 0 only where the control plane proves a clean election. That nothing is lost takes a read-back
-that began after the outage.
+Runs of lost records are cut where outages begin and end, and at retained records. A run belongs to the first outage that was not
+over when it was issued, or last seen to be there, and that began before the first read-back that missed it; without one it is a
+loss without an outage. For a run l1..lm after a retained K a writer that never paused lost data of a span of at least
+max(0, i(lm) - r(l1)), and of at most (the latest start of the outage, or r of the next retained acknowledgement) - i(K). Where
+nothing is lost the span is [0, start max - i(K)], and exactly 0 only where the control plane proves a clean election. That nothing
+is lost takes a read-back that began after the outage.
 
 Committed loss in users' partitions comes from `EpochEnd`: the old epoch ends in the new leader's log below the highest high
 watermark that had been seen in it.
@@ -58,6 +58,8 @@ class Loss:
     last_position: int | None
     outage: Outage | None
     checked_at_us: int
+    first_sequence: int | None = None
+    last_sequence: int | None = None
 
 
 def losses(
@@ -109,7 +111,9 @@ class _Judge:
 
     def _pieces(self, ledger: Ledger, verdicts: Verdicts) -> Iterator[Range]:
         """Runs of lost records: sequences that were never acknowledged do not cut a run; a retained record or an outage does."""
-        cuts = [outage.first_bad_issued_us for outage in self.outages]
+        cuts = [
+            at for one in self.outages for at in (one.first_bad_issued_us, one.after.issued_us if one.after else None) if at is not None
+        ]
         pieces: list[Range] = []
         for first, last in self._cut(ledger, verdicts.lost, cuts):
             before = pieces[-1][1] if pieces else None
@@ -149,9 +153,9 @@ class _Judge:
         return self._finding(LOST, ledger, piece, Bounds.exactly(count), Bounds(low, high), outage, missed.ended_at_us)
 
     def _noticed(self, ledger: Ledger, sequence: int) -> tuple[int, ReadBack]:
-        """Until when a lost record was certainly there (acknowledged, or read back), and the first read-back that missed it."""
+        """Since when a lost record can have been lost (issued, or last read back), and the first read-back that missed it."""
         one = [(sequence, sequence)]
-        since = ledger.acked_by_us(sequence)
+        since = ledger.issued_us(sequence)
         missing: list[ReadBack] = []
         for each in sorted(self.readbacks, key=lambda each: each.ended_at_us):
             if common(ledger.found_in(each), one):
@@ -204,6 +208,8 @@ class _Judge:
             ledger.position(last),
             outage,
             checked_at_us,
+            first,
+            last,
         )
 
 

@@ -175,7 +175,7 @@ class _Partition:
             if takeover.term is not None and run.term is not None:
                 is_his = run.term >= takeover.term and (following is None or following.term is None or run.term < following.term)
             else:
-                is_his = run.leader == takeover.leader
+                is_his = run.leader == takeover.leader and (following is None or run.started_at_us <= following.ended_at_us)
             if is_his:
                 return run.first_decided_at_us
         return None

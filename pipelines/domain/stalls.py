@@ -61,7 +61,7 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 evidence_of(found),
                 absence.broker,
                 (absence.start.intersection(seen.start) if seen else None) or absence.start,
-                (end.intersection(seen.end) if seen else None) or end,
+                _at_latest(end, seen),
                 state.leader,
                 state.leader,
                 state.term,
@@ -71,15 +71,23 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
             )
 
 
+def _at_latest(end: Bounds, seen: Outage | None) -> Bounds:
+    """The end, not later than acknowledgements came again; it may well be earlier: something else may have held them up, too."""
+    if seen is None or seen.end.high is None:
+        return end
+    return end.intersection(Bounds(None, seen.end.high)) or end
+
+
 def _is_durable(stream: Stream) -> bool:
     return stream.kind == Kind.DURABLE_WRITE and stream.lane != Lane.CLIENT
 
 
 def _removal(facts: Facts, absence: Absence, partition: Partition) -> Control | None:
-    """The change that dropped the absent broker from the ISR."""
+    """The change that dropped the absent broker from the ISR, or made it the leader, so that nothing waits for it as a follower."""
     for event in facts.partition_events.get(partition, ()):
         is_dropped = absence.broker in (event.previous_isr or ()) and absence.broker not in (event.isr or ())
-        if is_dropped and absence.covers(at(event)):
+        is_named = event.leader == absence.broker and event.previous_leader != absence.broker
+        if (is_dropped or is_named) and absence.covers(at(event)):
             return event
     return None
 
@@ -106,6 +114,8 @@ def _releases(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absen
 def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Control, released: list[Release]) -> Bounds:
     """From the decision of a change to the instant by which the partition's leader certainly followed it."""
     low = removal.started_at_us
+    if removal.leader == absence.broker:
+        return at(removal)
     by_log = [by for leader, offset, by in released if leader == removal.leader and offset >= _offset(removal) and by >= low]
     if by_log:
         return Bounds(low, min(by_log))
