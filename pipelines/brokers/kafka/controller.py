@@ -51,6 +51,8 @@ ANSWER_SECONDS = 1.0
 ALIVE_SECONDS = 1.0
 NEXT_SECONDS = 0.05
 """The pause before another controller is asked, once all have been."""
+SILENT_SECONDS = 2.0
+"""How long no controller may answer before it is said; an election takes about as long."""
 GIVE_UP_SECONDS = 10.0
 """When nobody ever answered within this, the addresses are wrong."""
 FETCH_BYTES = 1024 * 1024
@@ -93,13 +95,13 @@ class ControllerFetch:
             self._replay.restore(saved)
             self._since_us = 0
         has_answered = False
-        first_asked = alive_at = time.monotonic()
+        first_asked = answered_at = alive_at = time.monotonic()
         trouble: str | None = None
         failures = 0
         while True:
             try:
                 decided = await self._turn()
-                has_answered, failures, trouble = True, 0, None
+                has_answered, failures, answered_at = True, 0, time.monotonic()
                 self._unreached.clear()
             except (WireError, _Elsewhere, DamagedLog) as error:
                 failures += 1
@@ -114,7 +116,7 @@ class ControllerFetch:
                 yield decided
             if time.monotonic() >= alive_at:
                 alive_at = time.monotonic() + ALIVE_SECONDS
-                yield Decided(trouble=trouble if failures > len(self._turns) else None)
+                yield Decided(trouble=trouble if time.monotonic() - answered_at > SILENT_SECONDS else None)
 
     def saved(self) -> str | None:
         """See `ControlSource.saved`."""

@@ -1,14 +1,15 @@
 """What must the controller have decided, seen by asking brokers again and again?
 
 The rule: where neither the controllers nor a node's folder can be read, what clients are told is compared with what they were
-told a poll ago. A decision lies between the asking of the one and the answer of the other, so its bounds are as wide as a
-poll; two changes within one poll are seen as one; and a broker learns of decisions a little after they were made.
+told a poll ago. A decision was made before the answer that shows it. It need not have been made after the asking of the one
+that does not show it yet, for a broker learns of decisions a little later (some 50 ms, measured): so its bounds begin one
+poll before that, which holds while brokers lag by less than a poll. Two changes within one poll are seen as one.
 `DescribeQuorum`, where the cluster lets us ask it, tells the active controller in the same way.
 
 It cannot tell eligible replicas, unclean elections, controlled shutdowns or a controller's silence: those stay absent.
 
-Example: asked at 10.00 s, orders/0 is led by 2 in epoch 4; asked at 11.00 s, answered at 11.01 s, by 3 in epoch 5: one
-PARTITION_CHANGED in [10.00 s, 11.01 s].
+Example: asked at 9.00 s and 10.00 s, orders/0 is led by 2 in epoch 4; asked at 11.00 s, answered at 11.01 s, by 3 in epoch 5:
+one PARTITION_CHANGED in [9.00 s, 11.01 s].
 """
 
 import asyncio
@@ -45,6 +46,8 @@ class AdminPoll:
         self._state: MetadataState | None = None
         self._controller: tuple[int, int] | None = None
         self._asked_us = 0
+        self._asked_before_us = 0
+        """When the poll before the last one was asked."""
 
     async def follow(self, saved: str | None) -> AsyncIterator[Decided]:
         """See `ControlSource.follow`."""
@@ -76,20 +79,22 @@ class AdminPoll:
             controller = (int(saved["controller"][0]), int(saved["controller"][1])) if saved["controller"] else None
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise BadPosition(f"the saved state of the last poll cannot be used ({error})") from error
-        self._asked_us, self._controller, self._state = asked_us, controller, state
+        self._asked_before_us = self._asked_us = asked_us
+        self._controller, self._state = controller, state
 
     async def _poll(self) -> list[Decision]:
         asked_us = self._clock.now_us()
         metadata = await self._cluster.refresh(time.monotonic() + ANSWER_SECONDS)
         controller = await self._active_controller()
-        at = At(None, self._asked_us, self._clock.now_us())
+        at = At(None, self._asked_before_us, self._clock.now_us())
         before, after = self._state, _state(metadata, self._state)
         decisions = [] if before is None else [replace(one, eligible_replicas=None) for one in differences(before, after, at)]
         if controller is not None and self._controller is not None and controller[1] > self._controller[1]:
             node, previous = text(controller[0]), text(self._controller[0])
             event = ControlEvent.CONTROLLER_CHANGED
             decisions.append(at.decision(event, broker=node, leader=node, previous_leader=previous, term=controller[1]))
-        self._state, self._controller, self._asked_us = after, controller or self._controller, asked_us
+        self._state, self._controller = after, controller or self._controller
+        self._asked_before_us, self._asked_us = self._asked_us or asked_us, asked_us
         return decisions
 
     async def _active_controller(self) -> tuple[int, int] | None:

@@ -130,7 +130,8 @@ def _unescaped(text: str) -> str:
             position += 4
         else:
             out.append(ESCAPES.get(escaped, escaped))
-    return "".join(out)
+    # What lies beyond 16 bits is written as two escapes, which are one character in Java and in Python.
+    return "".join(out).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _jaas_tokens(text: str) -> Iterator[tuple[str, str]]:
