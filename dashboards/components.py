@@ -58,6 +58,15 @@ def empty(headline: str, text: Any = None) -> Any:
     return html.Div([html.Div(headline, className="headline"), html.Div(text, className="quiet")], className="empty")
 
 
+def problem(sentence: str, headline: str = "This panel has no data.", error_id: str | None = None) -> Any:
+    """What stands in the place of something that failed."""
+    said: list[Any] = [html.Strong(f"{headline} "), sentence]
+    if error_id:
+        said.append(html.Span(f" (id {error_id})", className="quiet"))
+    glyph = html.Span("✖", className="glyph", **wild(aria_hidden="true"))
+    return html.Div([glyph, html.Div(said)], className="problem", role="alert")
+
+
 def banner(mark: Mark, headline: str, text: Any, kind: str = "") -> Any:
     """A sentence across the page that nobody may miss."""
     is_grey = mark.colour == palette.GREY

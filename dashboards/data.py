@@ -17,7 +17,7 @@ from dashboards import palette, words
 from dashboards.words import at_us, micros
 from pipelines import ddl
 from pipelines.domain.health import ClusterHealth, LiveOutage, LiveView, StreamProgress, StreamState, cluster_health, stream_state
-from pipelines.errors import DamagedFile
+from pipelines.errors import DamagedFile, LakehouseError
 from pipelines.serving import Row, Snapshot
 
 MAX_OUTAGES = 2_000
@@ -34,6 +34,9 @@ class Present:
     clusters: tuple[ClusterHealth, ...]
     views: tuple[LiveView, ...]
     damaged: tuple[str, ...]
+    """One sentence for each file or table that cannot be read. The live view stands by itself."""
+    measured_from: Mapping[str, datetime]
+    """Since when a cluster has been measured, as far as the tables know."""
     progress: StreamProgress | None
     stream: StreamState
     now_us: int
@@ -71,37 +74,50 @@ def present(snapshot: Snapshot) -> Present:
     except DamagedFile as error:
         damaged.append(str(error))
         state = StreamState.STALE
-    known = [(row["system"], row["cluster_id"]) for row in snapshot.rows("clusters")]
-    clusters = cluster_health(live.views, known, snapshot.now_us)
-    return Present(tuple(clusters), live.views, tuple(damaged), progress, state, snapshot.now_us)
+    rows: tuple[Row, ...] = ()
+    try:
+        rows = snapshot.rows("clusters")
+    except LakehouseError as error:
+        damaged.append(str(error))
+    clusters = cluster_health(live.views, [(row["system"], row["cluster_id"]) for row in rows], snapshot.now_us)
+    since = {row["cluster_id"]: row["measured_from_at"] for row in rows}
+    return Present(tuple(clusters), live.views, tuple(damaged), since, progress, state, snapshot.now_us)
 
 
-def live_views(snapshot: Snapshot) -> tuple[LiveView, ...]:
-    """The live files alone: they can be read also where the tables cannot."""
-    return snapshot.live().views
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The outages that are open, the longest first; and why the tables' part is missing, where it is."""
+
+    outages: tuple[OpenOutage, ...]
+    problem: str | None
 
 
-def open_outages(snapshot: Snapshot) -> list[OpenOutage]:
-    """Every outage that is open as far as anyone knows, the longest first."""
+def open_outages(snapshot: Snapshot) -> Opened:
+    """Every outage that is open as far as anyone knows. What probers say does not wait for the tables, and needs none."""
     found: dict[str, OpenOutage] = {}
     settled: set[str] = set()
     fresh_probers: set[str] = set()
-    for view in live_views(snapshot):
+    for view in snapshot.live().views:
         is_fresh = view.is_fresh(snapshot.now_us)
         settled |= {one.outage_id for one in view.recent if one.ended_at_max_us is not None}
         if is_fresh and view.state == "measuring":
             fresh_probers.add(view.prober_id)
         for one in view.open:
             found[one.outage_id] = _from_live(view, one, "live" if is_fresh and view.state == "measuring" else "last seen")
-    written_us = _tables_as_of(snapshot)
-    for row in snapshot.rows("open_outages", limit=MAX_OPEN):
-        # A prober that measures and no longer has it open has seen its end; the tables follow in a batch or two.
-        is_over = row["outage_id"] in settled or row["prober_id"] in fresh_probers
-        if row["outage_id"] not in found and not is_over:
-            found[row["outage_id"]] = _from_tables(row, written_us)
-    incidents = _incidents_of(snapshot, found)
+    problem = None
+    incidents: dict[str, str] = {}
+    try:
+        for row in snapshot.rows("open_outages", limit=MAX_OPEN):
+            # A prober that measures and no longer has it open has seen its end; the tables follow in a batch or two.
+            is_over = row["outage_id"] in settled or row["prober_id"] in fresh_probers
+            if row["outage_id"] not in found and not is_over:
+                found[row["outage_id"]] = _from_tables(row, _tables_as_of(snapshot))
+        incidents = _incidents_of(snapshot, found)
+    except LakehouseError as error:
+        problem = str(error)
     linked = [_linked(one, incidents.get(outage_id)) for outage_id, one in found.items()]
-    return sorted(linked, key=lambda one: (one.source != "live", one.since_max_us, one.resource, words.natural(one.shard), one.kind))
+    linked.sort(key=lambda one: (one.source != "live", one.since_max_us, one.resource, words.natural(one.shard), one.kind))
+    return Opened(tuple(linked), problem)
 
 
 def incident_outages(snapshot: Snapshot, incident_id: str) -> tuple[Row, ...]:
@@ -117,7 +133,7 @@ def incidents(snapshot: Snapshot, limit: int) -> tuple[Row, ...]:
     if not any(row["is_open"] for row in rows):
         return rows
     lasted: dict[str | None, float] = {}
-    for one in open_outages(snapshot):
+    for one in open_outages(snapshot).outages:
         lasted[one.incident_id] = max(lasted.get(one.incident_id, 0.0), one.rto_ms_min)
     return tuple(
         row | {"worst_rto_ms_min": max(row["worst_rto_ms_min"] or 0.0, lasted.get(row["incident_id"], 0.0))} if row["is_open"] else row
@@ -286,7 +302,7 @@ def _linked(one: OpenOutage, incident_id: str | None) -> OpenOutage:
 
 
 def _live_by_id(snapshot: Snapshot) -> dict[str, LiveOutage]:
-    fresh = [view for view in live_views(snapshot) if view.is_fresh(snapshot.now_us)]
+    fresh = [view for view in snapshot.live().views if view.is_fresh(snapshot.now_us)]
     return {one.outage_id: one for view in fresh for one in (*view.recent, *view.open)}
 
 

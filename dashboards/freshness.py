@@ -31,7 +31,7 @@ def banners(request: Request) -> View:
         since = age.removesuffix(" ago") if now.stream == StreamState.STALE else age
         mark = palette.VERDICTS["LOST"] if now.stream == StreamState.FAILED else palette.STATES["stale"]
         found.append(components.banner(mark, headline, text.format(age=since, error=error), "stale"))
-    found += [components.banner(palette.VERDICTS["LOST"], "A file is damaged.", sentence) for sentence in now.damaged]
+    found += [components.banner(palette.VERDICTS["LOST"], "Damaged.", sentence) for sentence in now.damaged]
     return View(found or None)
 
 

@@ -27,7 +27,7 @@ import structlog
 from dash import ClientsideFunction, Dash, Input, Output, Patch, State, dcc, html, no_update
 from plotly.utils import PlotlyJSONEncoder
 
-from dashboards import palette
+from dashboards import components, palette
 from dashboards.components import wild
 from dashboards.palette import Theme
 from pipelines import ddl
@@ -266,14 +266,6 @@ def _frame(figure: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: part for name, part in figure["layout"].items() if name not in MOVING}
 
 
-def problem(sentence: str, error_id: str | None = None) -> Any:
-    """What stands in the place of something that failed."""
-    said: list[Any] = [html.Strong("This panel has no data. "), sentence]
-    if error_id:
-        said.append(html.Span(f" (id {error_id})", className="quiet"))
-    return html.Div([html.Span("✖", className="glyph", **wild(aria_hidden="true")), html.Div(said)], className="problem", role="alert")
-
-
 def _built(panel: Panel, request: Request) -> View:
     built = _guarded(panel.name, lambda: panel.build(request))
     return built if isinstance(built, View) else View(built, is_problem=True)
@@ -284,12 +276,16 @@ def _guarded(panel: str | None, build: Callable[[], Any]) -> Any:
     try:
         return build()
     except LastackError as error:
-        return problem(str(error)) if panel else None
+        return components.problem(str(error)) if panel else None
     except Exception as error:
         # One broken panel never blanks a page; the id leads from what people see to the stack trace.
         error_id = uuid.uuid4().hex[:8]
         log.exception("panel failed", panel=panel, id=error_id)
-        return problem(f"A bug in Lastack: {type(error).__name__}; the stack trace is in the log.", error_id) if panel else None
+        return (
+            components.problem(f"A bug in Lastack: {type(error).__name__}; the stack trace is in the log.", error_id=error_id)
+            if panel
+            else None
+        )
 
 
 def _outputs(page: Page) -> list[tuple[str, str]]:

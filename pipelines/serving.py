@@ -149,6 +149,7 @@ class Snapshot:
         self._serving = serving
         self._pinned: dict[str, Pinned] = {}
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._live: Live | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -188,7 +189,12 @@ class Snapshot:
         return next(iter(self.rows(dataset, **parameters)), None)
 
     def live(self) -> Live:
-        """What every prober last said."""
+        """What every prober last said, read once a request: all parts of a page speak of the same moment."""
+        if self._live is None:
+            self._live = self._read_live()
+        return self._live
+
+    def _read_live(self) -> Live:
         views: list[LiveView] = []
         damaged: list[str] = []
         for path in sorted(self.home.live.glob("[!.]*.json")):

@@ -12,7 +12,8 @@ from dashboards.data import OpenOutage, Present
 from dashboards.freshness import banners, measured_since
 from dashboards.panels import Page, Panel, Request, View
 from pipelines.domain.health import ClusterHealth, ClusterState, LiveView, StreamState
-from pipelines.serving import Row
+from pipelines.errors import LakehouseError
+from pipelines.serving import Row, Snapshot
 
 INCIDENTS_SHOWN = 20
 OPEN_SHOWN = 24
@@ -42,8 +43,7 @@ def clusters(request: Request) -> View:
                 "A collector that runs writes its state here within a second of its first probe.",
             )
         )
-    since = {row["cluster_id"]: row["measured_from_at"] for row in request.snapshot.rows("clusters")}
-    cards = [_card(one, since.get(one.cluster_id), now.now_us) for one in now.clusters]
+    cards = [_card(one, now.measured_from.get(one.cluster_id), now.now_us) for one in now.clusters]
     return View(html.Div(cards, className="cards"))
 
 
@@ -66,10 +66,12 @@ def _card(cluster: ClusterHealth, since: datetime | None, now_us: int) -> Any:
                 ]
             ),
             html.Dl(
-                [html.Div([html.Dt(name), html.Dd(f"{count:,}" if fresh else "not known")]) for name, count in counts],
+                [html.Div([html.Dt(name), html.Dd(f"{count:,}")]) for name, count in counts],
                 className="counts",
                 title="streams: one a partition, kind of service and lane",
-            ),
+            )
+            if fresh
+            else html.Div("its streams: not known now", className="quiet"),
             html.Div(
                 [
                     html.Div([f"{cluster.system} ", html.Code(cluster.cluster_id)]),
@@ -90,12 +92,14 @@ def _card(cluster: ClusterHealth, since: datetime | None, now_us: int) -> Any:
 def open_outages(request: Request) -> View:
     """What is down now, with running clocks."""
     now = data.present(request.snapshot)
-    found = data.open_outages(request.snapshot)
+    opened = data.open_outages(request.snapshot)
+    found = opened.outages
+    missing = components.problem(opened.problem, "The tables' part is missing.") if opened.problem else None
     if not found:
-        return View(_none_open(now))
+        return View([_none_open(now), missing])
     head = ["Running for", "Proven", "Partition", "Service", "Errors", "Leader was", "Incident", "Known from"]
     rows = [_open_row(one, now.now_us) for one in found[:OPEN_SHOWN]]
-    return View([components.table(head, rows), components.not_all(len(rows), len(found), "open outage")])
+    return View([components.table(head, rows), components.not_all(len(rows), len(found), "open outage"), missing])
 
 
 def _none_open(now: Present) -> Any:
@@ -223,14 +227,25 @@ def freshness(request: Request) -> View:
         ["Probers", components.chip(palette.STATES["unmeasured"], "None"), "never", "no live file: start a collector"]
     ]
     rows.append(_stream_row(now))
-    quarantine = request.snapshot.row("quarantine")
-    if quarantine is not None:
-        lines = quarantine["quarantined_lines"]
-        said = f"newest: {quarantine['newest_reason']}" if lines else "every line of the landing was an observation"
-        mark = palette.Mark(palette.ORANGE, "triangle-up", "▲", "Lines refused") if lines else palette.STATES["serving"]
-        newest = words.age(now.now_us - words.micros(quarantine["newest_at"])) if lines else "none"
-        rows.append(["Quarantine", components.chip(mark, words.plural(lines, "line")), newest, said])
+    rows.append(_quarantine_row(request.snapshot, now.now_us))
     return View(components.table(["Source", "State", "Last word", "What it says"], rows))
+
+
+def _quarantine_row(snapshot: Snapshot, now_us: int) -> list[Any]:
+    try:
+        row = snapshot.row("quarantine")
+        version = snapshot.version("bronze.quarantine")
+    except LakehouseError as error:
+        return ["Quarantine", components.chip(palette.VERDICTS["LOST"], "Not readable"), "not known", str(error)]
+    if row is None or version is None:
+        return ["Quarantine", components.chip(palette.STATES["unmeasured"], "None yet"), "never", "no line has been taken in yet"]
+    lines = row["quarantined_lines"]
+    if not lines:
+        said = "every line of the landing was an observation"
+        return ["Quarantine", components.chip(palette.STATES["serving"], "0 lines"), "none", said]
+    mark = palette.Mark(palette.ORANGE, "triangle-up", "▲", "Lines refused")
+    newest = words.age(now_us - words.micros(row["newest_at"]))
+    return ["Quarantine", components.chip(mark, words.plural(lines, "line")), newest, f"newest: {row['newest_reason']}"]
 
 
 def _prober_row(view: LiveView, now_us: int) -> list[Any]:

@@ -82,7 +82,7 @@ def test_a_silent_prober_makes_the_cluster_stale_and_its_open_outages_past(measu
     lakehouses.live(measured, then, streams={"up": 20, "down": 4, "unmeasured": 0}, open=stories.live_open(story, then))
     page = seen(measured, PAGE)
     assert "Stale" in page.panel("clusters")
-    assert "served not known" in page.panel("clusters")
+    assert "its streams: not known now" in page.panel("clusters")
     assert "Nobody is measuring. Cluster" in page.panel("banners")
     assert "last seen 1 min 00 s ago" in page.panel("open")
     assert "not known now" in page.panel("open")
@@ -130,7 +130,7 @@ def test_a_starting_stream_is_no_alarm(measured, seen):
 def test_a_damaged_live_file_is_said_and_blanks_nothing(measured, seen):
     (measured.live / "other.json").write_text("{")
     page = seen(measured, PAGE)
-    assert "A file is damaged. live/other.json cannot be read" in page.panel("banners")
+    assert "Damaged. live/other.json cannot be read" in page.panel("banners")
     assert "Serving" in page.panel("clusters")
 
 
@@ -140,6 +140,19 @@ def test_a_damaged_table_is_an_error_in_its_own_panels_only(measured, seen):
     assert "This panel has no data. table gold.incidents cannot be read" in page.panel("incidents")
     assert "Serving" in page.panel("clusters")
     assert "99.9" in page.panel("availability")
+
+
+@pytest.mark.parametrize("table", ["gold.availability", "gold.outages", "bronze.quarantine"])
+def test_what_probers_say_needs_no_table(measured, seen, table):
+    lakehouses.write_table(measured, "bronze.quarantine", [])
+    story = stories.open_incident(NOW_US - 15_000_000, 9.0)
+    lakehouses.live(measured, NOW_US, streams={"up": 20, "down": 4, "unmeasured": 0}, open=stories.live_open(story, NOW_US))
+    (measured.table(table) / "_delta_log" / f"{0:020d}.json").write_text("{")
+    page = seen(measured, PAGE)
+    assert "Outage open 4 of 24 streams are not served." in page.panel("clusters")
+    assert "at least 13.92 s" in page.panel("open")
+    assert "Measuring" in page.panel("freshness")
+    assert f"table {table} cannot be read" in " ".join(page.panel(name) for name in ("banners", "open", "freshness"))
 
 
 def test_refused_lines_are_counted_and_the_newest_reason_is_shown(measured, seen):
