@@ -2,39 +2,50 @@
 
 The rule: each run of probes goes through `domain.unavailability.step`, the very fold that derives silver. A run that is still open
 is folded tentatively and again when it has grown. A stream is *down* while its last run is bad, *unmeasured* while it is void or the
-prober is blind, else *up*. An outage that lasts longer than its threshold fires an alert; it is resolved when a good probe ends the
-outage, and never by silence: while the prober is blind the alert says "unmeasured".
+prober is blind, else *up*. Alerts follow from that (`firing`).
+
+The prober is blind while its loop does not beat (it has hung: what was last seen is not what is), and for a moment after it was
+stalled. A stall too short for that is told by the void probes of the streams that it hit: on a busy machine one comes every few
+seconds, and no alert may wait for that.
 
 Lines are written at every change at once, so an open bad run that nobody replaced is still bad: at an instant t every probe issued
 before t - lambda has been seen. An alert therefore comes at most lambda + P + one tick after the outage passed its threshold.
 
-Example, threshold 5 s, P = 100 ms, lambda = 1 s: a hang from t = 0 is known at 1.1 s at the latest, fires at 6.2 s at the latest.
+Example, threshold 5 s, P = 100 ms, lambda = 1 s, a tick of 200 ms: a hang from t = 0 is known at 1.1 s at the latest, fires at
+6.3 s at the latest.
 """
 
-import contextlib
-import dataclasses
+import _thread
 import json
+import signal
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import structlog
 
+from pipelines.collect.firing import RESOLVED, UNMEASURED, Alert, Firing, Present, Rules
 from pipelines.domain.facts import Stream, stream_of
 from pipelines.domain.names import outage_id
-from pipelines.domain.observations import Blind, Kind, Lane, Outcome, Probes
+from pipelines.domain.observations import Blind, Outcome, Probes
 from pipelines.domain.unavailability import Outage, Watching, current, is_good, step
+
+__all__ = ["RESOLVED", "UNMEASURED", "Alert", "FastLane", "Rules", "Ticker"]
 
 log = structlog.get_logger("fast_lane")
 
-FIRING, UNMEASURED, RESOLVED = "firing", "unmeasured", "resolved"
 RECENT_MAX = 50
+TICK_SECONDS = 0.2
 LIVE_EVERY_US = 1_000_000
+BLIND_LEAST_US = 1_000_000
+"""A shorter stall does not make the whole view blind (see the module's text)."""
 BLIND_FOR_US = 2_000_000
-"""After a stall the prober counts as blind for so long: its next lines must come before anything is called up again."""
+"""For so long after a stall answers are awaited, before anything is called up or down again."""
+BEAT_LATE_US = 1_000_000
+"""The loop beats ten times a second; when it has not for so long, it hangs."""
 
 
 class Clock(Protocol):
@@ -42,13 +53,6 @@ class Clock(Protocol):
 
     def now_us(self) -> int:
         """The present instant, microseconds since the epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """After how many seconds of an outage an alert fires, by kind; a kind that is not named never fires."""
-
-    after_seconds: dict[str, float] = field(default_factory=lambda: {Kind.WRITE: 5.0, Kind.DURABLE_WRITE: 5.0, Kind.READ: 5.0})
 
 
 @dataclass(slots=True)
@@ -60,183 +64,180 @@ class _Streamed:
     last: Probes | None = None
 
 
-@dataclass(slots=True)
-class Alert:
-    """An alert about one outage of one stream."""
-
-    alert_id: str
-    stream: Stream
-    state: str
-    started_at_us: int
-    summary: str
-    resolved_at_us: int | None = None
-    rto_ms: tuple[float | None, float | None] = (None, None)
-
-
 Deliver = Callable[[list[Alert]], None]
-"""Takes the alerts that changed in one tick; must not block."""
+"""Takes the alerts that changed in one tick and, behind them, all others that are unresolved."""
 
 
 class FastLane:
-    """The live view of one prober. `take` and `blind` come from the prober's thread, `tick` from a timer's; both are quick."""
+    """The live view of one prober. `take`, `blind` and `beat` come from the prober's thread and are quick; `tick` and `stop`, which
+    write files, come from a timer's thread (`Ticker`)."""
 
     def __init__(self, *, identity: dict[str, str], clock: Clock, live: Path, rules: Rules, deliver: Deliver) -> None:
         self.identity = identity
         self.clock = clock
         self.live = live
-        self.rules = rules
         self.deliver = deliver
         self._lock = threading.Lock()
         self._streams: dict[Stream, _Streamed] = {}
-        self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT_MAX)
-        self._alerts: dict[str, Alert] = {}
+        self._recent: dict[str, tuple[Stream, Outage]] = {}
+        self._firing = Firing(identity["cluster_id"], rules)
+        self._beaten_us: int | None = None
         self._blind_until_us = 0
         self._blind_since_us: int | None = None
         self._written_us = 0
         self._is_changed = True
 
+    # --- from the prober's thread -------------------------------------------------------------------------------------
+
     def take(self, run: Probes) -> None:
         """Takes a run as it is written to the spool: new, grown or closed."""
         with self._lock:
-            one = self._streams.setdefault(stream_of(run), _Streamed())
-            before = current(one.tentative)
+            stream = stream_of(run)
+            one = self._streams.setdefault(stream, _Streamed())
+            before = current(one.tentative), one.last and one.last.outcome
             one.tentative, settled = step(one.settled, run)
             if not run.is_open:
                 one.settled = one.tentative
             one.last = run
             for outage in settled:
-                self._remember(self._described(stream_of(run), outage))
-            self._is_changed = self._is_changed or before != current(one.tentative) or bool(settled)
-
-    def _remember(self, row: dict[str, Any]) -> None:
-        """Keeps an outage that is over, once: an open run settles the outage before it each time that it has grown."""
-        if all(known["outage_id"] != row["outage_id"] for known in self._recent):
-            self._recent.append(row)
+                self._remember(stream, outage)
+            self._is_changed = self._is_changed or before != (current(one.tentative), run.outcome)
 
     def blind(self, gap: Blind) -> None:
-        """The prober was stalled: until new lines have come nothing is known."""
+        """The prober was stalled."""
+        if gap.ended_at_us - gap.started_at_us < BLIND_LEAST_US:
+            return
         with self._lock:
             self._blind_since_us = gap.started_at_us if self._blind_since_us is None else self._blind_since_us
             self._blind_until_us = gap.ended_at_us + BLIND_FOR_US
             self._is_changed = True
 
+    def beat(self) -> None:
+        """The prober's loop has come round. Once it has been called, silence means blind."""
+        self._beaten_us = self.clock.now_us()
+
+    # --- from the timer's thread --------------------------------------------------------------------------------------
+
+    def adopt(self) -> None:
+        """Takes over the alerts that an earlier run of this prober left unresolved in its live file, where there is one."""
+        try:
+            document = json.loads(self.live.read_text(encoding="utf-8"))
+            if document["cluster_id"] == self.identity["cluster_id"]:
+                with self._lock:
+                    self._firing.adopt(self.identity["prober_id"], document["alerts"])
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("alerts_of_the_earlier_run_are_lost", file=str(self.live), error=repr(error))
+
     def tick(self) -> None:
-        """Fires and resolves alerts, and writes the live file when it is due."""
+        """Fires and resolves alerts, and writes the live file when it is due. Nothing is written under the lock: the prober's
+        thread may never wait for a disk."""
+        view = None
         with self._lock:
             now_us = self.clock.now_us()
-            if self._blind_since_us is not None and now_us >= self._blind_until_us:
-                self._blind_since_us = None
-            changed = self._alerts_changed(now_us)
+            self._look_around(now_us)
+            changed = self._firing.changes(now_us, self._presents(now_us), self._ended)
+            told = self._told(changed)
             if changed or self._is_changed or now_us - self._written_us >= LIVE_EVERY_US:
-                self._write(now_us, "blind" if self._blind_since_us is not None else "measuring")
-        if changed:
-            self.deliver(changed)
+                view = self._view(now_us, "measuring" if self._blind_since_us is None else "blind")
+        if told:
+            self.deliver(told)
+        if view is not None:
+            self._write(view)
 
     def stop(self) -> None:
-        """The prober ends: says so in the live file, so that nobody takes its last view for the present."""
+        """The prober ends: says so in the live file and of its alerts, so that nobody takes its last view for the present."""
         with self._lock:
-            self._write(self.clock.now_us(), "stopped")
+            told = self._told(self._firing.lose_sight())
+            view = self._view(self.clock.now_us(), "stopped")
+        if told:
+            self.deliver(told)
+        self._write(view)
 
-    # --- alerts -------------------------------------------------------------------------------------------------------
+    # --- what is known ------------------------------------------------------------------------------------------------
 
-    def _alerts_changed(self, now_us: int) -> list[Alert]:
-        changed = []
+    def _remember(self, stream: Stream, outage: Outage) -> None:
+        """Keeps an outage that is over. An open run settles the outage before it each time that it has grown: the last form counts."""
+        self._recent[outage_id(self.identity["cluster_id"], stream, outage)] = (stream, outage)
+        if len(self._recent) > RECENT_MAX:
+            del self._recent[next(iter(self._recent))]
+
+    def _look_around(self, now_us: int) -> None:
+        beaten = self._beaten_us
+        hangs = beaten is not None and now_us - beaten > BEAT_LATE_US
+        if hangs and self._blind_since_us is None:
+            self._blind_since_us = beaten
+            self._is_changed = True
+        elif self._blind_since_us is not None and not hangs and now_us >= self._blind_until_us:
+            self._blind_since_us = None
+            self._is_changed = True
+
+    def _presents(self, now_us: int) -> dict[Stream, Present]:
         is_blind = self._blind_since_us is not None
-        open_now = {}
+        presents = {}
         for stream, one in self._streams.items():
-            outage = current(one.tentative)
-            if outage is not None and outage.is_open:
-                open_now[outage_id(self.identity["cluster_id"], stream, outage)] = (stream, outage)
-        for alert_id, (stream, outage) in open_now.items():
-            is_firing = alert_id in self._alerts and self._alerts[alert_id].state != RESOLVED
-            if not is_firing and not is_blind and self._is_over_threshold(stream, outage, now_us):
-                changed.append(self._fire(alert_id, stream, outage, now_us))
-        for alert_id, alert in self._alerts.items():
-            wanted = UNMEASURED if is_blind else FIRING
-            if alert.state == RESOLVED:
+            last = one.last
+            if last is None:
                 continue
-            if alert_id not in open_now:
-                changed.append(self._resolve(alert, now_us))
-            elif alert.state != wanted:
-                alert.state = wanted
-                log.warning("alert", alert_id=alert_id, state=wanted, summary=alert.summary)
-                changed.append(alert)
-        return [dataclasses.replace(one) for one in changed]
-
-    def _is_over_threshold(self, stream: Stream, outage: Outage, now_us: int) -> bool:
-        after = self.rules.after_seconds.get(stream.kind)
-        return after is not None and stream.lane != Lane.WATCH and now_us - outage.earliest_decided_us >= after * 1_000_000
-
-    def _fire(self, alert_id: str, stream: Stream, outage: Outage, now_us: int) -> Alert:
-        seconds = (now_us - outage.earliest_decided_us) / 1e6
-        summary = f"{stream.kind} of {stream.resource}/{stream.shard} ({stream.lane}) not served for at least {seconds:.1f} s"
-        alert = Alert(alert_id, stream, FIRING, outage.earliest_decided_us, summary)
-        self._alerts[alert_id] = alert
-        log.error("alert", alert_id=alert_id, state=FIRING, summary=summary, codes=list(outage.codes), **self.identity)
-        return alert
-
-    def _resolve(self, alert: Alert, now_us: int) -> Alert:
-        alert.state = RESOLVED
-        alert.resolved_at_us = now_us
-        one = self._streams[alert.stream]
-        ended = [row for row in self._recent if row["outage_id"] == alert.alert_id]
-        outage = current(one.tentative)
-        row = ended[-1] if ended else self._described(alert.stream, outage) if outage else None
-        if row:
-            alert.rto_ms = (row["rto_ms_min"], row["rto_ms_max"])
-            alert.summary = (
-                f"{alert.stream.kind} of {alert.stream.resource}/{alert.stream.shard} ({alert.stream.lane}) is served again after "
-                f"{_seconds(row['rto_ms_min'])} to {_seconds(row['rto_ms_max'])}"
+            is_void = last.outcome == Outcome.VOID
+            is_served = is_good(last)
+            presents[stream] = Present(
+                outage=current(one.tentative),
+                is_measured=not is_blind and not (is_void and now_us - last.started_at_us > BLIND_FOR_US),
+                is_down=not is_void and not is_served,
+                is_served=is_served,
             )
-        log.warning("alert", alert_id=alert.alert_id, state=RESOLVED, summary=alert.summary, **self.identity)
-        return alert
+        return presents
+
+    def _ended(self, name: str) -> Outage | None:
+        if name in self._recent:
+            return self._recent[name][1]
+        unsettled = ((stream, current(one.tentative)) for stream, one in self._streams.items())
+        named = (outage for stream, outage in unsettled if outage and self._name(stream, outage) == name)
+        return next(named, None)
+
+    def _told(self, changed: list[Alert]) -> list[Alert]:
+        names = {alert.alert_id for alert in changed}
+        return changed and [*changed, *(alert for alert in self._firing.unresolved() if alert.alert_id not in names)]
 
     # --- the live file ------------------------------------------------------------------------------------------------
 
-    def _write(self, now_us: int, state: str) -> None:
-        is_blind = state != "measuring"
-        up = down = unmeasured = 0
-        opened = []
-        for stream, one in self._streams.items():
-            outage = current(one.tentative)
-            if outage is not None and outage.is_open:
-                opened.append(self._described(stream, outage))
-            if is_blind or one.last is None or one.last.outcome == Outcome.VOID:
-                unmeasured += 1
-            elif is_good(one.last):
-                up += 1
-            else:
-                down += 1
-        closing = [
-            self._described(stream, outage)
+    def _view(self, now_us: int, state: str) -> dict[str, Any]:
+        unsettled = {
+            self._name(stream, outage): (stream, outage)
             for stream, one in self._streams.items()
-            if (outage := current(one.tentative)) is not None and not outage.is_open
-        ]
-        view = self.identity | {
+            if (outage := current(one.tentative)) is not None
+        }
+        opened = {name: one for name, one in unsettled.items() if one[1].is_open}
+        closing = {name: one for name, one in unsettled.items() if name not in opened}
+        ended = [name for name in reversed(self._recent) if name not in unsettled]
+        recent = (closing | {name: self._recent[name] for name in ended}).items()
+        self._written_us, self._is_changed = now_us, False
+        return self.identity | {
             "format": 1,
             "written_at_us": now_us,
             "state": state,
             "blind_since_us": self._blind_since_us,
-            "streams": {"up": up, "down": down, "unmeasured": unmeasured},
-            "open": opened,
-            "recent": [*closing, *reversed(self._recent)][:RECENT_MAX],
-            "alerts": [self._told(alert) for alert in list(self._alerts.values())[-RECENT_MAX:]],
+            "streams": self._counts(is_measuring=state == "measuring"),
+            "open": [self._described(name, *one) for name, one in opened.items()],
+            "recent": [self._described(name, *one) for name, one in list(recent)[:RECENT_MAX]],
+            "alerts": [alert.described() for alert in self._firing.newest(RECENT_MAX)],
         }
-        part = self.live.with_suffix(".part")
-        part.write_text(json.dumps(view))
-        part.rename(self.live)
-        self._written_us = now_us
-        self._is_changed = False
-        self._forget(now_us)
 
-    def _forget(self, now_us: int) -> None:
-        """Resolved alerts leave the view after an hour, so that a long life does not fill it."""
-        for alert_id, alert in list(self._alerts.items()):
-            if alert.resolved_at_us is not None and now_us - alert.resolved_at_us > 3_600_000_000:
-                del self._alerts[alert_id]
+    def _counts(self, *, is_measuring: bool) -> dict[str, int]:
+        counts = {"up": 0, "down": 0, "unmeasured": 0}
+        for one in self._streams.values():
+            if not is_measuring or one.last is None or one.last.outcome == Outcome.VOID:
+                counts["unmeasured"] += 1
+            else:
+                counts["up" if is_good(one.last) else "down"] += 1
+        return counts
 
-    def _described(self, stream: Stream, outage: Outage) -> dict[str, Any]:
-        alert = self._alerts.get(name := outage_id(self.identity["cluster_id"], stream, outage))
+    def _name(self, stream: Stream, outage: Outage) -> str:
+        return outage_id(self.identity["cluster_id"], stream, outage)
+
+    def _described(self, name: str, stream: Stream, outage: Outage) -> dict[str, Any]:
         return {
             "outage_id": name,
             "resource": stream.resource,
@@ -251,43 +252,48 @@ class FastLane:
             "rto_ms_max": None if outage.rto.high is None else outage.rto.high / 1000,
             "codes": list(outage.codes),
             "leader_before": outage.before.leader if outage.before else None,
-            "is_alerting": alert is not None and alert.state != RESOLVED,
+            "is_alerting": self._firing.is_alerting(name),
         }
 
-    @staticmethod
-    def _told(alert: Alert) -> dict[str, Any]:
-        return {
-            "alert_id": alert.alert_id,
-            "state": alert.state,
-            "summary": alert.summary,
-            "started_at_us": alert.started_at_us,
-            "resolved_at_us": alert.resolved_at_us,
-        }
+    def _write(self, view: dict[str, Any]) -> None:
+        part = self.live.with_name(f".{self.live.name}.part")
+        try:
+            part.write_text(json.dumps(view), encoding="utf-8")
+            part.replace(self.live)
+        except OSError as error:
+            # Without a disk alerts still go out; a view that is not replaced grows stale, and its readers say so.
+            log.error("live_view_not_written", file=str(self.live), error=str(error))
 
 
 class Ticker:
-    """Calls `tick` of a fast lane in a thread of its own, and `stop` at the end."""
+    """Calls `tick` of a fast lane in a thread of its own, and `stop` at the end. Should it fail, the process is told to end, and
+    the failure is raised at the end of the `with` block: a prober that cannot alert must not look alive."""
 
-    def __init__(self, lane: FastLane, every_seconds: float = 0.2) -> None:
+    def __init__(self, lane: FastLane, every_seconds: float = TICK_SECONDS) -> None:
         self._lane = lane
         self._every = every_seconds
         self._stopping = threading.Event()
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="fast-lane", daemon=True)
 
-    def __enter__(self) -> "Ticker":
+    def __enter__(self) -> Self:
+        self._lane.live.parent.mkdir(parents=True, exist_ok=True)
+        self._lane.adopt()
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stopping.set()
         self._thread.join()
-        with contextlib.suppress(FileNotFoundError):
-            self._lane.stop()
+        if self._failure is not None:
+            raise self._failure
+        self._lane.stop()
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._every):
-            self._lane.tick()
-
-
-def _seconds(milliseconds: float | None) -> str:
-    return "an unknown time" if milliseconds is None else f"{milliseconds / 1000:.1f} s"
+        try:
+            while not self._stopping.wait(self._every):
+                self._lane.tick()
+        except Exception as error:
+            log.exception("fast_lane_failed")
+            self._failure = error
+            _thread.interrupt_main(signal.SIGTERM)

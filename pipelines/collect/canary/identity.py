@@ -4,7 +4,7 @@ The rule: a record's value is one line of ASCII text, `lastack1|BOOT|KIND|LANE|P
 SEQUENCE) names a probe for good: BOOT is new for each run of the canary. CRC is the CRC-32 (zlib's) of the text before its `|`, in
 lower-case hexadecimal without leading zeros; Spark SQL says the same with `lower(hex(crc32(substring_index(value, '|', 6))))`.
 
-Example: `lastack1|6f0c41|durable_write|raw|3|17|c56a5faa`.
+Example: `lastack1|6f0c41|durable_write|raw|3|17|4b2006b4`.
 """
 
 import zlib
