@@ -11,6 +11,7 @@ from kafka.record import MemoryRecords
 
 from pipelines.brokers.kafka import fetch
 from pipelines.brokers.kafka.produce import VERSION, ProduceTemplate, Stored, one_record
+from tests.brokers.fake_kafka import batch_at
 
 
 @given(st.binary(min_size=1, max_size=70_000), st.integers(0, 1 << 45))
@@ -103,10 +104,6 @@ def test_a_fetch_answer_is_read_as_kafkas_definition_says() -> None:
     assert fetch.read(frame) == fetch.FetchAnswer(0, 5, {0: (0, 30, b"abc"), 3: (6, 30, b"")})
 
 
-def batch_at(offset: int, value: bytes) -> bytes:
-    return struct.pack(">q", offset) + one_record(value, 5)[8:]
-
-
 @pytest.mark.parametrize(
     ("records", "high_watermark", "why"),
     [
@@ -115,6 +112,7 @@ def batch_at(offset: int, value: bytes) -> bytes:
         (b"", 12, fetch.OTHER_RECORD),
         (batch_at(10, b"theirs"), 12, fetch.OTHER_RECORD),
         (batch_at(11, b"mine"), 12, fetch.OTHER_RECORD),
+        (batch_at(10, b"theirs") + batch_at(11, b"mine"), 12, fetch.OTHER_RECORD),
     ],
 )
 def test_a_read_is_served_when_the_very_bytes_come_from_the_very_offset(records: bytes, high_watermark: int, why: str | None) -> None:

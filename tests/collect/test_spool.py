@@ -146,7 +146,7 @@ class TestLeftovers:
         """A process with an open spool, killed with -9 while it writes."""
         script = textwrap.dedent(
             """
-            import sys, time
+            import sys
             from pathlib import Path
             from pipelines.collect.spool import Limits, Spool
             from pipelines.domain.clock import Anchor
@@ -158,17 +158,20 @@ class TestLeftovers:
                 for _ in range(lines):
                     spool.write(Blind, cause="stall", started_at_us=1, ended_at_us=2)
                 print("written", flush=True)
-                time.sleep(600)
+                sys.stdin.read()
             """
         )
         process = subprocess.Popen(
-            [sys.executable, "-c", script, str(directory), str(lines)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", script, str(directory), str(lines)],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "written\n"
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        process.communicate()
 
     def test_of_a_killed_run_are_finished_with_every_line_that_was_written(self, tmp_path: Path) -> None:
         self.killed(tmp_path, 40)

@@ -29,6 +29,7 @@ _PARTITION = struct.Struct(">iiqqi")  # index, leader epoch, offset, log start (
 _TAIL = struct.pack(">ih", 0, 0)  # no forgotten topics, no rack
 _ANSWER_HEAD = struct.Struct(">ihii")  # throttle time, error, session, count of topics
 _ANSWER = struct.Struct(">ihqqqi")  # index, error, high watermark, last stable offset, log start, count of aborted
+_BATCH_HEAD = struct.Struct(">qi")  # base offset, length of what follows
 _REPLICA_AND_SIZE = struct.Struct(">ii")  # preferred read replica, size of the records
 
 
@@ -84,7 +85,8 @@ def read(frame: memoryview) -> FetchAnswer:
 
 def judge(wanted: Wanted, high_watermark: int, records: bytes) -> str | None:
     """Why an answer without error did not serve the record; None when it did."""
-    if not records:
+    if len(records) < _BATCH_HEAD.size:
         return NOT_READABLE_YET if high_watermark <= wanted.offset else OTHER_RECORD
-    (offset,) = struct.unpack_from(">q", records)
-    return None if offset == wanted.offset and wanted.value in records else OTHER_RECORD
+    offset, length = _BATCH_HEAD.unpack_from(records)
+    first_batch = records[: _BATCH_HEAD.size + length]
+    return None if offset == wanted.offset and wanted.value in first_batch else OTHER_RECORD

@@ -101,7 +101,8 @@ class Gate:
             if left <= 0 or not self._queue:
                 return
             try:
-                await asyncio.wait_for(self._wake.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
             except TimeoutError:
                 return
 

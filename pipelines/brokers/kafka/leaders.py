@@ -88,7 +88,9 @@ class Leaders:
         while True:
             begun = time.monotonic()
             try:
-                await asyncio.wait_for(self._hurry.wait(), CALM_SECONDS)
+                # Not wait_for: in Python 3.11 it forgets a cancellation that comes together with the event.
+                async with asyncio.timeout(CALM_SECONDS):
+                    await self._hurry.wait()
             except TimeoutError:
                 pass  # calm: ask anyway
             else:
