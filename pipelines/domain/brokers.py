@@ -75,6 +75,13 @@ def is_leaving(facts: Facts, broker: str | None, instant_us: int) -> bool:
     return leaving
 
 
+def touches(outage: Outage, begin: Bounds, end: Bounds) -> bool:
+    """Whether an outage may have an instant in common with a span."""
+    begins = outage.start.low is None or end.high is None or outage.start.low <= end.high
+    goes_on = outage.end.high is None or begin.low is None or begin.low <= outage.end.high
+    return begins and goes_on
+
+
 # --- by the partitions that it led ------------------------------------------------------------------------------------
 
 
@@ -116,10 +123,10 @@ def _was_moved(facts: Facts, stream: Stream, leader: str, outage: Outage) -> boo
 def _absences_of(facts: Facts, broker: str, proofs: list[Proof], lives: list[GoodRun]) -> Iterator[Absence]:
     fencings = _fencings(facts, broker)
     for group in _simultaneous(proofs):
-        start = _start(group)
+        fenced = next((at for at in fencings if _is_fenced_in(at, group)), None)
+        start = _start(group, fenced)
         if start.high is None:
             continue
-        fenced = next((at for at in fencings if _is_fenced_in(at, start, group)), None)
         silent_to = fenced.low if fenced and fenced.low is not None else _certain_end(group)
         if silent_to is None or _answers_within(lives, start.high, silent_to):
             continue
@@ -144,10 +151,18 @@ def _simultaneous(proofs: list[Proof]) -> Iterator[list[Proof]]:
         yield group
 
 
-def _start(group: list[Proof]) -> Bounds:
-    """The hull of the starts; of sparse streams only where there are no dense ones."""
-    dense = min(outage.gap_us for _, outage in group)
-    return hull(outage.start for _, outage in group if outage.gap_us == dense) or Bounds(None, None)
+def _start(group: list[Proof], fenced: Bounds | None) -> Bounds:
+    """The hull of the starts, without those that say much less than others (sparse probes, a prober that was blind)."""
+    known_starts = [outage.start for _, outage in group if outage.start.low is not None]
+    narrowest = min((_width(start) for start in known_starts), default=0)
+    exact = [start for start in known_starts if _width(start) <= 2 * narrowest]
+    start = hull(exact or [outage.start for _, outage in group]) or Bounds(None, None)
+    # Whoever is fenced has not been serving for a session.
+    return (start.intersection(Bounds(None, fenced.high)) if fenced else None) or start
+
+
+def _width(start: Bounds) -> int:
+    return (start.high or 0) - (start.low or 0)
 
 
 def _certain_end(group: list[Proof]) -> int | None:
@@ -155,11 +170,8 @@ def _certain_end(group: list[Proof]) -> int | None:
     return min((outage.last_bad_issued_us for _, outage in group), default=None)
 
 
-def _is_fenced_in(at: Bounds, start: Bounds, group: list[Proof]) -> bool:
-    ends = [outage.end.high for _, outage in group]
-    last = None if None in ends else max(known(*ends))
-    begins = start.low is None or at.high is None or start.low <= at.high
-    return begins and (last is None or at.low is None or at.low <= last)
+def _is_fenced_in(at: Bounds, group: list[Proof]) -> bool:
+    return any(touches(outage, at, at) for _, outage in group)
 
 
 def _all_stopped(facts: Facts, broker: str, group: list[Proof], begin_us: int, silent_to: int) -> bool:
@@ -175,7 +187,8 @@ def _all_stopped(facts: Facts, broker: str, group: list[Proof], begin_us: int, s
             continue
         goods = [run for run in runs if is_good(run)]
         if stream.kind in PROVING_KINDS:
-            if any(run.leader == broker and _gap(run) <= dense and _holds(run, since) for run in goods):
+            was_served = any(run.leader == broker and _gap(run) <= dense and _holds(run, since) for run in goods)
+            if was_served and any(_is_measured(run, begin_us, silent_to) for run in runs):
                 return False
         elif _needs(facts, stream, broker, begin_us) and _answers_within(map(GoodRun.of, goods), begin_us, silent_to):
             return False
@@ -184,6 +197,10 @@ def _all_stopped(facts: Facts, broker: str, group: list[Proof], begin_us: int, s
 
 def _holds(run: Probes, instant_us: int) -> bool:
     return run.started_at_us <= instant_us <= run.last_issued_at_us + _gap(run)
+
+
+def _is_measured(run: Probes, begin_us: int, end_us: int) -> bool:
+    return run.outcome != Outcome.VOID and run.started_at_us <= end_us and run.last_issued_at_us >= begin_us
 
 
 def _needs(facts: Facts, stream: Stream, broker: str, instant_us: int) -> bool:
@@ -214,18 +231,10 @@ def _seen_by_followers(
     start = hull(outage.start for _, outage in group)
     if start is None:
         return
-    if any(_touches(each, group) for other in facts.broker_events if other != broker for each in _fencings(facts, other)):
+    if any(_is_fenced_in(each, group) for other in facts.broker_events if other != broker for each in _fencings(facts, other)):
         # Somebody else was missing, too: the writes may have waited for him, and for this one only later.
         start = Bounds(start.low, fenced.high)
     yield Absence(broker, start, _end(facts, broker, start.high or at, fenced, group, lives), tuple(group), fenced)
-
-
-def _touches(instant: Bounds, group: Iterable[Proof]) -> bool:
-    return any(
-        (outage.start.low is None or instant.high is None or outage.start.low <= instant.high)
-        and (outage.end.high is None or instant.low is None or instant.low <= outage.end.high)
-        for _, outage in group
-    )
 
 
 # --- signs of life ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ of u3 is first answered in epoch 7 at 8300. u3 has no serving leader from [90, 1
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipelines.domain.brokers import Absence
+from pipelines.domain.brokers import Absence, touches
 from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import GoodRun, is_good
 from pipelines.domain.intervals import Bounds
@@ -31,7 +31,6 @@ from pipelines.domain.windows import (
     evidence_of,
     first_seen,
     proof_of,
-    touches,
     was_served,
 )
 

@@ -5,9 +5,10 @@ the leader has not yet dropped it from the ISR, nothing is acknowledged, althoug
 is not serving (see `brokers`) is in the ISR of a partition that it does not lead, acks=all writes of it are stalled. The window
 begins with the absence; it ends when the change without that broker has reached the leader, or when the broker serves again.
 
-The change is decided at the controller and felt at the leader. The probed partitions of the same leader say when: a leader takes
-the metadata log in order, so when one of its partitions acknowledges after a change at the same or a later offset, the earlier
-changes have reached it. Where there is no such partition, the first leader answer beside metadata without the broker has to do.
+The change is decided at the controller and felt at the leader. Other partitions of the same leader say when: a leader takes the
+metadata log in order, so when acks=all writes of one of them go on after a change in the same batch or a later one, or when it
+answers in an epoch that began there, the earlier changes have reached it. Where there is no such partition, the first answer beside
+metadata without the broker has to do, and one more period.
 
 Worked example, in ms: broker 2 is absent from [90, 160]; at 8050 partition u4, led by 1, loses 2 from its ISR; a probed partition
 led by 1 loses it in the same batch and is acknowledged again by 8090. u4's acks=all writes are stalled from [90, 160] to
@@ -16,11 +17,12 @@ led by 1 loses it in the same batch and is acknowledged again by 8090. u4's acks
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.domain.brokers import Absence
+from pipelines.domain.brokers import Absence, touches
 from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import is_good
 from pipelines.domain.intervals import Bounds
-from pipelines.domain.observations import Control, Kind, Lane
+from pipelines.domain.leadership import leader_changes
+from pipelines.domain.observations import Control, Kind, Lane, Probes
 from pipelines.domain.replication import partitions, state_at
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.windows import (
@@ -32,7 +34,6 @@ from pipelines.domain.windows import (
     evidence_of,
     first_seen,
     proof_of,
-    touches,
     was_served,
 )
 
@@ -60,7 +61,7 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 partition,
                 evidence_of(found),
                 absence.broker,
-                (absence.start.intersection(seen.start) if seen else None) or absence.start,
+                _start(absence, seen, broker_absences),
                 _at_latest(end, seen),
                 state.leader,
                 state.leader,
@@ -69,6 +70,12 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 proof_of(absence, removal),
                 seen,
             )
+
+
+def _start(absence: Absence, seen: Outage | None, broker_absences: Sequence[Absence]) -> Bounds:
+    """With the absence; more exactly where the partition's own writes stopped for no other absent broker."""
+    is_alone = not any(one.broker != absence.broker and one.covers(absence.start) for one in broker_absences)
+    return (absence.start.intersection(seen.start) if seen and is_alone else None) or absence.start
 
 
 def _at_latest(end: Bounds, seen: Outage | None) -> Bounds:
@@ -92,23 +99,33 @@ def _removal(facts: Facts, absence: Absence, partition: Partition) -> Control | 
     return None
 
 
-Release = tuple[str, int, int]
-"""A leader, an offset of the metadata log, and an instant by which the leader had taken that offset in."""
+Release = tuple[str, Control, int]
+"""A leader, a change, and an instant by which the leader certainly followed that change."""
 
 
 def _releases(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absence) -> list[Release]:
-    """Probed partitions whose acks=all writes went on after the absent broker was dropped: what their leaders knew by then."""
-    found = []
+    """What leaders had followed, and by when: partitions on which acks=all writes went on, or that answered in a new epoch."""
+    found: list[Release] = []
     for partition, of_partition in durable.items():
         removal = _removal(facts, absence, partition)
         if removal is None or removal.leader is None:
             continue
         found += [
-            (removal.leader, _offset(removal), outage.after.resolved_us)
+            (removal.leader, removal, outage.after.resolved_us)
             for _, outage in of_partition
             if outage.after and outage.after.leader in (None, removal.leader) and touches(outage, absence.start, at(removal))
         ]
+    for partition in partitions(facts):
+        for change in leader_changes(facts, partition):
+            if change.leader is not None and absence.covers(at(change)):
+                answered = (run.first_decided_at_us for run in facts.answers.get(partition, ()) if _is_answer(run, change))
+                found += [(change.leader, change, by) for by in list(answered)[:1]]
     return found
+
+
+def _is_answer(run: Probes, change: Control) -> bool:
+    """Whether a run shows that the leader named by a change has followed it."""
+    return is_good(run) and run.leader == change.leader and run.term is not None and run.term == change.term
 
 
 def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Control, released: list[Release]) -> Bounds:
@@ -116,15 +133,20 @@ def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Cont
     low = removal.started_at_us
     if removal.leader == absence.broker:
         return at(removal)
-    by_log = [by for leader, offset, by in released if leader == removal.leader and offset >= _offset(removal) and by >= low]
+    by_log = [by for leader, change, by in released if leader == removal.leader and _is_not_before(change, removal) and by >= low]
     if by_log:
         return Bounds(low, min(by_log))
     shown = [
-        run.first_decided_at_us
+        run.first_decided_at_us + run.period_us
         for run in facts.answers.get(partition, ())
         if is_good(run) and run.isr is not None and absence.broker not in run.isr and run.first_decided_at_us >= low
     ]
     return Bounds(low, min(shown, default=None))
+
+
+def _is_not_before(change: Control, other: Control) -> bool:
+    """Whether who follows a change has followed the other: it is the same batch of the log (one stamp) or a later one."""
+    return change.started_at_us == other.started_at_us or _offset(change) >= _offset(other) > 0
 
 
 def _offset(event: Control) -> int:

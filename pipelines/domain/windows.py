@@ -7,7 +7,7 @@ for every partition, the users' too, and both say what they rest on: `proof` nam
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipelines.domain.brokers import Absence
+from pipelines.domain.brokers import Absence, touches
 from pipelines.domain.facts import Partition, Stream
 from pipelines.domain.goods import GoodRun, is_good
 from pipelines.domain.intervals import Bounds, duration
@@ -72,13 +72,6 @@ def evidence_of(seen: Seen | None) -> str:
     if seen is None:
         return "inferred"
     return "probed" if seen[0] in (Kind.WRITE, Kind.DURABLE_WRITE) else "read_probed"
-
-
-def touches(outage: Outage, begin: Bounds, end: Bounds) -> bool:
-    """Whether an outage may have an instant in common with a span."""
-    begins = outage.start.low is None or end.high is None or outage.start.low <= end.high
-    goes_on = outage.end.high is None or begin.low is None or begin.low <= outage.end.high
-    return begins and goes_on
 
 
 def was_served(runs: Iterable[Probes], start: Bounds, end: Bounds) -> bool:

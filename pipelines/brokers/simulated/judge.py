@@ -152,8 +152,11 @@ def _fits(one: Explained, downs: Sequence[Down]) -> bool:
     if end is None:
         return outage.is_open
     lengths = [down.end_us - down.begin_us for down in downs if down.end_us is not None]
-    is_within = (outage.rto.low or 0) <= max(lengths) and (outage.rto.high is None or end - begin <= outage.rto.high)
-    return is_within and outage.downtime_us_min <= sum(lengths)
+    # Between spans that are not long the service may have run unseen, for less than (H) asks for.
+    is_exact = all(down.is_long for down in downs)
+    longest, total = (max(lengths), sum(lengths)) if is_exact else (end - begin, end - begin)
+    is_within = (outage.rto.low or 0) <= longest and (outage.rto.high is None or end - begin <= outage.rto.high)
+    return is_within and outage.downtime_us_min <= total
 
 
 # --- windows of partitions --------------------------------------------------------------------------------------------
@@ -164,14 +167,14 @@ def _judge_windows(history: History, derivation: Derivation, found: Judgement) -
     for window, _ in derivation.windows:
         found.windows += 1
         candidates = _candidates(history.truth, window)
-        fits = [(broker, down) for broker, down in candidates if window.start.holds(down.begin_us) and _ends(window, down)]
+        fits = {down for downs in candidates for down in _fitting(window, downs)}
         if not fits:
-            near = _touched([down for _, down in candidates], window.start, window.end)
+            near = _touched((down for downs in candidates for down in downs), window.start, window.end)
             name = f"seed {history.seed}: {window.partition.resource}/{window.partition.shard}: {window.window}"
             text = f"{window.evidence} by {window.broker} {_shown(window.start, window.end)} claims nothing"
             found.violations.append(f"{name} {text}; near it are {_told(near)}")
-        for broker, down in set(fits):
-            claimed[window.window, window.partition, broker, down] += 1
+        for down in fits:
+            claimed[window.window, window.partition, _waited_for(window), down] += 1
     for (partition, broker, name), downs in _expected(history).items():
         for down in downs:
             found.spans += 1
@@ -181,11 +184,25 @@ def _judge_windows(history: History, derivation: Derivation, found: Judgement) -
                 found.violations.append(f"seed {history.seed}: {partition.resource}/{partition.shard}: {text}")
 
 
-def _candidates(truth: Truth, window: PartitionWindow) -> list[tuple[str | None, Down]]:
+def _waited_for(window: PartitionWindow) -> str | None:
+    return window.broker if window.window == ACKS_ALL_STALLED else None
+
+
+def _candidates(truth: Truth, window: PartitionWindow) -> list[list[Down]]:
     if window.window == ACKS_ALL_STALLED:
-        return [(window.broker, down) for down in truth.stalled.get((window.partition, str(window.broker)), [])]
+        return [truth.stalled.get((window.partition, str(window.broker)), [])]
     watched = Stream(window.partition.resource, window.partition.shard, Kind.LEADER, Lane.WATCH, "watch")
-    return [(None, down) for down in [*truth.leaderless[window.partition], *truth.lanes[watched]]]
+    return [truth.leaderless[window.partition], truth.lanes[watched]]
+
+
+def _fitting(window: PartitionWindow, downs: list[Down]) -> list[Down]:
+    """The spans that a window is about: one, or several with less between them than (H) lets anyone see."""
+    near = _touched(downs, window.start, window.end)
+    for down in near:
+        if window.start.holds(down.begin_us) and _ends(window, down):
+            return [down]
+    is_unseen = len(near) > 1 and not any(down.is_long for down in near)
+    return near if is_unseen and window.start.holds(near[0].begin_us) and _ends(window, near[-1]) else []
 
 
 def _ends(window: PartitionWindow, down: Down) -> bool:
@@ -232,7 +249,7 @@ def _judge_losses(history: History, derivation: Derivation, found: Judgement) ->
         if not len(certain) <= count <= len(lost):
             found.violations.append(f"{name}: {count} records are reported lost, {len(certain)} to {len(lost)} are")
         for one in reported:
-            text = _contradiction(one, lost)
+            text = _contradiction(one, lost, ledgers[one.boot_id])
             if text:
                 found.violations.append(f"{name}: {text}")
     users = [of for partition, of in history.truth.trace.versions.items() if partition.resource == USER_TOPIC]
@@ -256,18 +273,17 @@ def _is_of(readback: ReadBack, stream: Stream) -> bool:
     return (readback.resource, readback.shard, readback.kind, readback.lane) == _name(stream)
 
 
-def _contradiction(one: Loss, lost: dict[tuple[str, int], Record]) -> str | None:
+def _contradiction(one: Loss, lost: dict[tuple[str, int], Record], ledger: Ledger) -> str | None:
     """What the truth says against a finding; None when it holds."""
     first, last = one.first_sequence or 0, one.last_sequence or 0
-    inside = [sequence for boot_id, sequence in lost if boot_id == one.boot_id and first <= sequence <= last]
+    inside = sorted(sequence for boot_id, sequence in lost if boot_id == one.boot_id and first <= sequence <= last)
     if one.verdict == PRESENT and inside:
         return f"{len(inside)} records of {first} to {last} are gone, said to be present"
     if one.verdict == LOST:
         if len(inside) < (one.records.low or 0):
             return f"{one.records.low} records of {first} to {last} are said to be lost, {len(inside)} are"
-        appended = sorted(lost[one.boot_id, sequence].appended_us for sequence in inside)
-        span = appended[-1] - appended[0]
-        if one.span.high is not None and span > one.span.high + 1:
+        span = ledger.issued_us(inside[-1]) - ledger.issued_us(inside[0])
+        if one.span.high is not None and span > one.span.high:
             return f"lost records span {span} us, said is at most {one.span.high}"
     return None
 

@@ -82,8 +82,6 @@ def random_scenario(rng: random.Random, *, incidents: int = 4, is_short: bool = 
     session = int(run_us * rng.uniform(1.6, 2.4))
     is_unclean_allowed = rng.random() < 0.4
     base = Scenario(
-        write_partitions=rng.randint(1, 3),
-        durable_partitions=rng.randint(1, 3),
         user_partitions=rng.randint(1, 3),
         min_isr=1 if is_unclean_allowed else 2,
         is_unclean_allowed=is_unclean_allowed,
@@ -97,7 +95,7 @@ def random_scenario(rng: random.Random, *, incidents: int = 4, is_short: bool = 
         unclean_after_us=int(run_us * rng.uniform(0.1, 0.6)),
         latency_us=min(rng.randint(200, 4_000), period // 5),
         spike_ratio=rng.choice((0.0, 0.0, 0.002, 0.02)),
-        replication_us=rng.choice((min(1_000, period // 10), period // 2, min(lambda_us // 4, 4 * period))),
+        replication_us=rng.choice((*3 * (min(1_000, period // 10),), period // 2, min(lambda_us // 4, 4 * period))),
         dead_is=rng.choice(("refused", "silent", "queued", "queued")),
         hears_late=rng.random() < 0.5,
         flush_us=period * rng.randint(2, 120),
