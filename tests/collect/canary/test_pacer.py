@@ -53,15 +53,17 @@ class Echo:
     async def close(self) -> None: ...
 
 
-def paced(directory: Path, target: Echo, *, probes: int, period_us: int = 10_000, stall_us: int = 50_000) -> list[object]:
+def paced(
+    directory: Path, target: Echo, *, probes: int, period_us: int = 10_000, stall_us: int = 50_000, lambda_us: int = 200_000
+) -> list[object]:
     """Everything that was recorded until so many probes were issued."""
     clock = Anchor.now()
     with spool_in(directory, clock) as spool:  # type: ignore[arg-type]
         journal = Journal(spool)
-        times = Timetable(period_us=period_us, lambda_us=200_000, late_us=stall_us)
+        times = Timetable(period_us=period_us, lambda_us=lambda_us, late_us=stall_us)
         lane = Lane("write", Kind.WRITE, target, times, clock.at_us)
         shared = {"resource": "t", "shard": "0", "kind": "write", "lane": "raw"}
-        spans = SpanBuilder(**shared, period_us=period_us, lambda_us=200_000, has_contiguous_positions=True)
+        spans = SpanBuilder(**shared, period_us=period_us, lambda_us=lambda_us, has_contiguous_positions=True)
         lane.add(Shard("t", "0"), lambda n: (b"%d" % n, None), Ledger(journal, spans, shared, (10**7, 10**6), 10**7))
         pacer = Pacer([lane], journal, clock.at_us, stall_us)
         asyncio.run(pacer.run(lambda: len(target.issued) >= probes, spool.flush_if_due))
@@ -77,7 +79,7 @@ def test_probes_are_issued_in_time_and_nothing_is_blind(tmp_path: Path) -> None:
     target = Echo()
     began = time.monotonic()
     # On a machine that is busy with something else a pause of a second is still a pause.
-    records = paced(tmp_path, target, probes=50, stall_us=5_000_000)
+    records = paced(tmp_path, target, probes=50, stall_us=5_000_000, lambda_us=9_000_000)
 
     assert time.monotonic() - began > 0.45
     assert target.issued == list(range(50))
@@ -112,7 +114,7 @@ def test_a_suspended_host_was_blind(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     suspended = iter([0, 0, 3_000_000_000])
     monkeypatch.setattr(pacing, "_suspended_ns", lambda: next(suspended, 3_000_000_000))
 
-    records = paced(tmp_path, Echo(), probes=60, stall_us=5_000_000)
+    records = paced(tmp_path, Echo(), probes=60, stall_us=5_000_000, lambda_us=9_000_000)
 
     assert len([one for one in records if isinstance(one, Blind)]) == 1
 
