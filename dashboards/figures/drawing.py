@@ -36,6 +36,7 @@ class Bar:
     hover: str
     stripe: str | None = None
     opacity: float = 1.0
+    pattern: str = "/"
 
 
 def seconds(at: datetime | None, zero: datetime) -> float:
@@ -69,12 +70,13 @@ def seen(bars: Iterable[Bar]) -> list[Bar]:
 
 def add_bars(figure: go.Figure, bars: Sequence[Bar], **where: Any) -> None:
     """Draws the bars, one trace a colour and pattern. `where` names a subplot."""
-    groups: dict[tuple[str, str | None, float], list[Bar]] = {}
+    groups: dict[tuple[str, str | None, float, str], list[Bar]] = {}
     for bar in bars:
-        groups.setdefault((bar.colour, bar.stripe, bar.opacity), []).append(bar)
+        groups.setdefault((bar.colour, bar.stripe, bar.opacity, bar.pattern), []).append(bar)
     # Solid ones first: stripes that overlap them stay visible.
-    for (colour, stripe, opacity), group in sorted(groups.items(), key=lambda one: one[0][1] is not None):
-        marker = {"color": colour, "line_width": 0} if stripe is None else striped(colour, None if stripe == colour else stripe)
+    for (colour, stripe, opacity, pattern), group in sorted(groups.items(), key=lambda one: one[0][1] is not None):
+        other = None if stripe == colour else stripe
+        marker = {"color": colour, "line_width": 0} if stripe is None else striped(colour, other, pattern)
         figure.add_bar(
             orientation="h",
             y=[bar.row for bar in group],
@@ -88,9 +90,9 @@ def add_bars(figure: go.Figure, bars: Sequence[Bar], **where: Any) -> None:
         )
 
 
-def striped(colour: str, other: str | None) -> dict[str, Any]:
-    """A marker with stripes in a colour, over another one or over nothing."""
-    pattern = {"shape": "/", "size": 4, "solidity": 0.5, "fgcolor": colour, "bgcolor": other or CLEAR}
+def striped(colour: str, other: str | None, shape: str = "/") -> dict[str, Any]:
+    """A marker with stripes (or another pattern) in a colour, over another one or over nothing."""
+    pattern = {"shape": shape, "size": 4, "solidity": 0.5, "fgcolor": colour, "bgcolor": other or CLEAR}
     return {"color": CLEAR, "line_width": 0, "pattern": pattern}
 
 
@@ -99,15 +101,19 @@ def add_legend(figure: go.Figure, entries: Mapping[str, str], theme: Theme, *, w
     for word, colour in entries.items():
         figure.add_scatter(x=[None], y=[None], mode="markers", marker={"symbol": "square", "size": 11, "color": colour}, name=word)
     if with_bounds:
-        marker = striped(theme.muted, None)
-        figure.add_bar(x=[None], y=[None], orientation="h", marker=marker, name="within bounds", showlegend=True)
+        add_swatch(figure, "within bounds", striped(theme.muted, None))
+
+
+def add_swatch(figure: go.Figure, word: str, marker: dict[str, Any]) -> None:
+    """An entry of the legend for a pattern."""
+    figure.add_bar(x=[None], y=[None], orientation="h", marker=marker, name=word, showlegend=True)
 
 
 def timeline(bars: Sequence[Bar], names: Sequence[str], theme: Theme, legend: Mapping[str, str], row_px: int) -> go.Figure:
     """A figure with the named rows from top to bottom, and the bars in them."""
     figure = go.Figure()
     add_bars(figure, bars)
-    add_legend(figure, legend, theme, with_bounds=any(bar.stripe for bar in bars))
+    add_legend(figure, legend, theme, with_bounds=any(bar.stripe and bar.pattern == "/" for bar in bars))
     style(figure, theme, height_px=92 + row_px * max(len(names), 2))
     figure.update_layout(barmode="overlay", bargap=0.3)
     order_rows(figure, names)

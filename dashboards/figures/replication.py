@@ -22,6 +22,7 @@ MAX_PARTITIONS = 24
 MAX_TOPICS = 16
 MAX_SPANS_IN_SHARED_ROW = 60
 
+SILENT = "metrics silent"
 BROKER_EVENTS = {
     "fault": ("x", palette.VERMILLION, "fault injected"),
     "controller_changed": ("star", palette.ORANGE, "became controller"),
@@ -42,8 +43,9 @@ def replication_timeline(
         theme: colours of text and lines.
         now: where the axis ends at least, while the incident is open.
     """
-    until = max(_latest([*absences, *events], zero), drawing.seconds(now, zero))
     changes = [one for one in events if is_leader_change(one)]
+    marked = [one for one in events if one["event"] in BROKER_EVENTS or one["event"] in ("broker_fenced", "broker_silent")]
+    until = max(_latest([*absences, *changes, *marked], zero), drawing.seconds(now, zero))
     moved = sorted({(one["resource"], one["shard"]) for one in changes}, key=lambda one: (one[0], words.natural(one[1])))
     labels = _labels(moved[:MAX_PARTITIONS], absences)
     brokers = sorted({row["replica"] for row in absences} | {one["broker"] for one in events if one["broker"]}, key=words.natural)
@@ -52,6 +54,8 @@ def replication_timeline(
     legend = {f"out of the ISR: {palette.isr_cause(row['cause']).word}": palette.isr_cause(row["cause"]).colour for row in absences}
     names = [_broker(broker) for broker in brokers] + list(dict.fromkeys(labels.values()))
     figure = drawing.timeline(bars, names, theme, legend, ROW_PX)
+    if any(bar.name == SILENT for bar in bars):
+        drawing.add_swatch(figure, SILENT, drawing.striped(palette.GREY, None, "."))
     _add_leader_changes(figure, [one for one in changes if (one["resource"], one["shard"]) in labels], labels, zero, theme)
     _add_broker_events(figure, events, zero, theme)
     # Room on the left for what is written before the first leader change.
@@ -121,7 +125,7 @@ def _broker_bars(broker: str, absences: Sequence[Row], events: Sequence[Row], ze
         elif event["event"] == "broker_silent":
             hover = f"{_broker(broker)}: {html.escape(event['detail'] or '')}"
             ends = drawing.seconds(event["happened_at_max"], zero)
-            bars.append(Bar(_broker(broker), at, ends, palette.GREY, "metrics silent", hover, stripe=palette.GREY))
+            bars.append(Bar(_broker(broker), at, ends, palette.GREY, SILENT, hover, stripe=palette.GREY, pattern="."))
     if fenced is not None:
         bars.append(_fenced_bar(broker, fenced, until, missing, zero))
     return drawing.seen(bars)

@@ -1,5 +1,6 @@
 """`/incidents/<id>`: how long was what gone, in which phase, why, and what was lost?"""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -75,6 +76,7 @@ def header(request: Request) -> View:
             html.Div([dcc.Link("Overview", href="/"), html.Span(" / "), html.Code(row["incident_id"])], className="crumbs"),
             html.Div([html.H1(what(row), tabIndex=-1), state], className="title"),
             html.P(_when(row, is_open=is_open, provisional=provisional), className="lead"),
+            html.P(_causes(outages), className="quiet causes") if outages else None,
             html.Div(_tiles(request, row, outages, is_open=is_open), className="tiles"),
         ]
     )
@@ -90,6 +92,11 @@ def _when(row: Row, *, is_open: bool, provisional: bool) -> list[Any]:
     return said
 
 
+def _causes(outages: Sequence[Row]) -> str:
+    counts = Counter(palette.CAUSES.get(one["cause"], one["cause"]) for one in outages)
+    return " · ".join(f"{cause}: {words.plural(count, 'outage')}" for cause, count in counts.most_common())
+
+
 def _tiles(request: Request, row: Row, outages: Sequence[Row], *, is_open: bool) -> list[Any]:
     worst = outages[0] if outages else None
     for one in outages:
@@ -99,7 +106,7 @@ def _tiles(request: Request, row: Row, outages: Sequence[Row], *, is_open: bool)
     maxima = [one["rto_ms_max"] for one in outages]
     whole = len(outages) == row["outages"]
     high = None if is_open or (whole and None in maxima) else max([row["worst_rto_ms_max"] or 0.0, *(m or 0.0 for m in maxima)]) or None
-    of = f"{palette.service(worst['kind'], worst['lane'])}, {worst['resource']} / {worst['shard']}" if worst else ""
+    of = f"proven on {worst['resource']} / {worst['shard']}, {palette.service(worst['kind'], worst['lane'])}" if worst else ""
     verdict = palette.verdict(row["loss_verdict"])
     inferred = row["partitions"] - row["partitions_probed"]
     losses = request.snapshot.rows("incident_losses", incident_id=row["incident_id"], limit=1)
@@ -337,8 +344,8 @@ PARTITION_COLUMNS: tuple[dict[str, Any], ...] = (
         "sort": "desc",
         "headerTooltip": "from the first instant not served to the first served again; sorted by the minimum",
     },
-    {"field": "started", "width": 165, "headerName": "Began (UTC)"},
-    {"field": "ended", "width": 165, "headerName": "Ended (UTC)"},
+    {"field": "started", "width": 175, "headerName": "Began (UTC)"},
+    {"field": "ended", "width": 215, "headerName": "Ended (UTC)"},
     *(
         {
             "field": phase,

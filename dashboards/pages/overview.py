@@ -180,10 +180,13 @@ def rpo(row: Row) -> str:
 
 
 def what(row: Row) -> str:
-    """An incident in a few words: its cause, and the broker that explains it."""
+    """An incident in a few words: the broker that explains most of its outages, else the cause of most of them."""
+    if row["broker"] and row["cause"] in ("leader_failed", "isr_member_dead"):
+        return f"Broker {row['broker']} was not serving"
+    if row["broker"] and row["cause"] == "leader_moved":
+        return f"Leaders moved off broker {row['broker']}"
     cause = str(palette.CAUSES.get(row["cause"], row["cause"]))
-    said = cause[:1].upper() + cause[1:]
-    return f"{said} (broker {row['broker']})" if row["broker"] else said
+    return cause[:1].upper() + cause[1:]
 
 
 # --- availability -----------------------------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ def test_the_overview_shows_states_incidents_availability_and_freshness(with_dat
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_incident_page_draws_every_figure_and_lists_the_evidence(with_data, visit, scheme):
     page = visit(with_data, f"/incidents/{KILLED}", scheme)
-    expect(page.get_by_role("heading", name="Leader failed (broker 2)")).to_be_visible()
+    expect(page.get_by_role("heading", name="Broker 2 was not serving")).to_be_visible()
     expect(page.locator("figure:visible .main-svg").first).to_be_visible()
     assert page.locator("figure:visible").count() == 4
     expect(panel(page, "partitions").locator(".ag-row").first).to_be_visible()
@@ -209,7 +209,7 @@ def test_the_incident_page_draws_every_figure_and_lists_the_evidence(with_data, 
 def test_a_link_leads_from_the_overview_to_the_incident_and_back(with_data, visit):
     page = visit(with_data)
     page.get_by_role("link", name=KILLED).click()
-    expect(page.get_by_role("heading", name="Leader failed (broker 2)")).to_be_visible()
+    expect(page.get_by_role("heading", name="Broker 2 was not serving")).to_be_visible()
     settle(page)
     assert page.url.endswith(f"/incidents/{KILLED}")
     assert KILLED in page.title()

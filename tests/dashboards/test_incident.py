@@ -24,12 +24,13 @@ def with_open(home, now_us=NOW_US):
 
 def test_the_header_says_what_when_how_long_and_what_was_lost(killed):
     said = killed.panel("header")
-    assert "Leader failed (broker 2) ● Over: served again" in said
-    assert "Worst RTO 10.68–10.90 s durable write · stock client, lastack-canary-client / 1" in said
+    assert "Broker 2 was not serving ● Over: served again" in said
+    assert "Worst RTO 10.68–10.90 s proven on lastack-canary-client / 1, durable write · stock client" in said
     assert "Partitions hit 19 16 probed, 3 inferred · 19 outages" in said
     assert "Acknowledged data ● Nothing lost" in said
     assert "RPO 0 records" in said
     assert "(UTC)" in said
+    assert "leader failed: 11 outages · dead in-sync replica held up acks=all: 8 outages" in said
 
 
 def test_lost_records_and_their_span_are_said_with_bounds(measured, seen):
