@@ -11,7 +11,8 @@ from pipelines.collect.canary.config import CanaryConfig
 from pipelines.collect.canary.run import run as run_canary
 from pipelines.collect.control_plane import ControlPlaneConfig
 from pipelines.collect.control_plane import run as run_control_plane
-from pipelines.collect.fast_lane import Alert, FastLane, Rules, Ticker
+from pipelines.collect.fast_lane import FastLane, Ticker
+from pipelines.collect.firing import Alert, Rules
 from pipelines.collect.metrics import MetricsConfig
 from pipelines.collect.metrics import run as run_metrics
 from pipelines.collect.watch import WatchConfig
@@ -66,7 +67,7 @@ def _canary(text: str) -> None:
                 lane.blind(record)
 
         with Ticker(lane):
-            run_canary(config, [observe])
+            run_canary(config, [observe], lane.beat)
 
 
 def _watch(text: str) -> None:

@@ -15,7 +15,6 @@ Example, threshold 5 s, P = 100 ms, lambda = 1 s, a tick of 200 ms: a hang from 
 6.3 s at the latest.
 """
 
-import _thread
 import json
 import signal
 import threading
@@ -27,13 +26,11 @@ from typing import Any, Protocol, Self
 
 import structlog
 
-from pipelines.collect.firing import RESOLVED, UNMEASURED, Alert, Firing, Present, Rules
+from pipelines.collect.firing import Alert, Firing, Present, Rules
 from pipelines.domain.facts import Stream, stream_of
 from pipelines.domain.names import outage_id
 from pipelines.domain.observations import Blind, Outcome, Probes
 from pipelines.domain.unavailability import Outage, Watching, current, is_good, step
-
-__all__ = ["RESOLVED", "UNMEASURED", "Alert", "FastLane", "Rules", "Ticker"]
 
 log = structlog.get_logger("fast_lane")
 
@@ -262,7 +259,7 @@ class FastLane:
             part.replace(self.live)
         except OSError as error:
             # Without a disk alerts still go out; a view that is not replaced grows stale, and its readers say so.
-            log.error("live_view_not_written", file=str(self.live), error=str(error))
+            log.warning("live_view_not_written", file=str(self.live), error=str(error))
 
 
 class Ticker:
@@ -296,4 +293,4 @@ class Ticker:
         except Exception as error:
             log.exception("fast_lane_failed")
             self._failure = error
-            _thread.interrupt_main(signal.SIGTERM)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

@@ -29,8 +29,9 @@ WALL_CLOCK_US = 250_000
 """A wall clock that is further from the anchored clock than this has been stepped since."""
 
 
-def run(config: CanaryConfig, observers: Sequence[Observer] = ()) -> None:
-    """Probes until SIGTERM or SIGINT; `observers` get every record of runs and of blindness as it is spooled.
+def run(config: CanaryConfig, observers: Sequence[Observer] = (), beat: Callable[[], None] | None = None) -> None:
+    """Probes until SIGTERM or SIGINT; `observers` get every record of runs and of blindness as it is spooled, and `beat` is called
+    ten times a second while the loop comes round: whoever watches from another thread takes its absence for blindness.
 
     Raises UsageError, ConnectionFailed or Unauthorised when it cannot begin, SpoolError when nothing can be written at all.
     """
@@ -50,7 +51,13 @@ def run(config: CanaryConfig, observers: Sequence[Observer] = ()) -> None:
         changed = partial(_leader_changed, journal, config.clock)
         prober = systems.prober(config.system, place, changed)
         canary = Canary(config, prober, journal, status, warnings)
-        asyncio.run(canary.run(stop.is_set, spool.flush_if_due))
+
+        def flush() -> None:
+            spool.flush_if_due()
+            if beat is not None:
+                beat()
+
+        asyncio.run(canary.run(stop.is_set, flush))
 
 
 class Canary:
