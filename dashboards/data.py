@@ -24,6 +24,7 @@ MAX_OUTAGES = 2_000
 MAX_EVIDENCE = 2_000
 MAX_OPEN = 200
 
+EVIDENCE_FIRST = ("happened_at_min", "happened_at_max", "event", "detail", "verdict")
 EVIDENCE_LAST = ("system", "cluster_id", "incident_id", "rule_version")
 
 
@@ -226,8 +227,9 @@ def phase_text(row: Row, phase: str) -> str:
 
 def evidence_columns(table: str, key: str) -> tuple[ddl.Column, ...]:
     """The columns of an evidence table: what people read first, what only names the row last."""
-    last = (key, *EVIDENCE_LAST)
-    return tuple(sorted(ddl.columns(table), key=lambda one: last.index(one.name) + 1 if one.name in last else 0))
+    order = {name: rank for rank, name in enumerate((key, *EVIDENCE_LAST), start=2)}
+    first = dict.fromkeys(EVIDENCE_FIRST, 0)
+    return tuple(sorted(ddl.columns(table), key=lambda one: (first | order).get(one.name, 1)))
 
 
 def evidence_rows(rows: Iterable[Row]) -> list[Row]:
