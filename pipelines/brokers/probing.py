@@ -98,6 +98,7 @@ class Flight:
 
     def land(self, reply: Reply) -> None:
         """The target's last word on it; also when it comes too late."""
+        self.carrier = None  # it may hold on to the flight: a ring would be left to the garbage collector's pauses
         self.land_on(self, reply)
 
 

@@ -1,7 +1,8 @@
 """How do decided probes become lines, and who else hears of them?
 
-The rule: a line is written at once when something changed: a run begins or ends. While a run goes on its open line is extended
-every `flush` (10 s when all is well, one second when not), and every observer in this process gets the very record that was spooled.
+The rule: a run that ended is written at once, one that began at the next look (a tenth of a second) unless it has ended by then.
+While a run goes on its open line is extended every `flush` (10 s when all is well, one second when not), and every observer in this
+process gets the very record that was spooled.
 
 Example: a partition that is healthy for a minute writes its first line at once and then six more, each longer than the last.
 """
@@ -61,11 +62,13 @@ class Ledger:
         self._calm_us, self._trouble_us = flush_us
         self._flush_at_us = flush_at_us
         self._late: list[LateAck] = []
+        self._begun: Line | None = None
 
     def decided(self, probe: Decided) -> None:
         """The next probe, in order."""
         lines = self._spans.add(probe)
         if lines:
+            self._begun = lines.pop()
             self._journal.probes(lines)
             self._flush_at_us = min(self._flush_at_us, probe.decided_at_us + self._pause_us())
 
@@ -78,12 +81,16 @@ class Ledger:
         if self._late:
             late, self._late = self._late, []
             self._journal.late(self._shared, late)
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            self._journal.probes([begun])
         if now_us >= self._flush_at_us:
             self._flush_at_us = now_us + self._pause_us()
             self._journal.probes(self._spans.flush())
 
     def close(self) -> None:
         """Writes all there is."""
+        self._begun = None
         self.flush_if_due(0)
         self._journal.probes(self._spans.close())
 

@@ -1,8 +1,9 @@
 """When is each probe of a lane issued, and what does what came back mean?
 
 The rule is open loop: probe n of a partition is meant for t0 + phase + n * period, whatever became of the ones before. It is issued
-late rather than not at all while it is less than lambda late, after that it is void (NOT_ISSUED). Its latency counts from the
-intended instant. It is decided at its answer, or at its issue + lambda, whichever comes first:
+late rather than not at all, and its latency counts from the intended instant. Where the lane has fallen back by a quarter of
+lambda, though, all that is due by then is given up as void (NOT_ISSUED): a prober that tries to catch up with everything is late
+for ever. A probe is decided at its answer, or at its issue + lambda, whichever comes first:
 
 - ACKED: acknowledged within lambda;
 - as its target says (REJECTED, UNKNOWN, VOID) when that comes within lambda;
@@ -75,6 +76,7 @@ class Lane:
         self._tracks: list[Track] = []
         self._outstanding: deque[tuple[Track, Flight]] = deque()
         self._blind_until_ns = 0
+        self._skip_until_ns = 0
         self._slot = 0
         self._start_ns = 0
         self._next_ns = 0
@@ -109,7 +111,9 @@ class Lane:
             self._advance()
             flight = track.begin(intended_ns)
             lateness = now_ns - intended_ns
-            if is_full or lateness >= self.lambda_ns:
+            if lateness >= self.lambda_ns // 4:
+                self._skip_until_ns = now_ns
+            if is_full or intended_ns < self._skip_until_ns:
                 flight.excuse = SPOOL_FULL if is_full else NOT_ISSUED
                 track.give_up(flight)
                 continue

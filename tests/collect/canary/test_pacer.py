@@ -105,7 +105,7 @@ def test_what_was_due_in_a_blind_span_is_void_where_nothing_answered(tmp_path: P
     found = longest_runs(one for one in records if isinstance(one, Probes))
     inside = [one for one in found if blind.started_at_us < one.started_at_us and one.last_issued_at_us < blind.ended_at_us]
     assert {one.outcome for one in inside} == {"VOID"}
-    assert {one.code for one in inside} == {"NOT_ISSUED", "PROBER_STALLED"}
+    assert {one.code for one in inside} <= {"NOT_ISSUED", "PROBER_STALLED"}
     sequences = [n for one in found for n in range(one.first_sequence, one.last_sequence + 1)]
     assert sequences == list(range(len(sequences))), "no probe is missing from the record"
 
