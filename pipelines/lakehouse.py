@@ -10,6 +10,7 @@ Example: `lakehouse.replace("gold.outages", rows, "cluster_id = 'c' AND started_
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -37,12 +38,17 @@ SESSION: dict[str, str] = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
+    # Generating and compiling code for each query costs more than running it over some hundred rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.databricks.delta.properties.defaults.checkpointInterval": "50",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # The second compiler would take a core for minutes to gain what these batches never repay; one collector thread is enough.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -69,7 +75,7 @@ def session(
         "spark.local.dir": str(home.stream / "tmp"),
     }
     options |= extra or {}
-    arguments = " ".join(f"--conf {key}={value}" for key, value in options.items())
+    arguments = shlex.join(word for key, value in options.items() for word in ("--conf", f"{key}={value}"))
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master {master} {arguments} pyspark-shell"
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers unpickle our functions: they need this environment, not the system's
     (home.stream / "tmp").mkdir(parents=True, exist_ok=True)

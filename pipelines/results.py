@@ -6,20 +6,38 @@ never as 0. The JSON document is described in docs/measure-json.md.
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from pipelines import __version__
+from pipelines.errors import LastackError
 from pipelines.serving import Serving, Snapshot
 from pipelines.settings import Home
 
 PHASES = ("detection", "election", "propagation", "first_write")
+PLACE = ("topic/partition", "kind", "lane")
+COLUMNS = (*PLACE, "RTO", "detection", "election", "propagation", "first write", "lost", "RPO", "data")
+WITHOUT_PHASES = (*PLACE, "RTO", "lost", "RPO", "data")
+PHASES_ONLY = (*PLACE, "detection", "election", "propagation", "first write")
+VERDICTS = {
+    "LOST": "[bold red]LOST[/]: at least {lost} acknowledged records are gone, in {runs} runs.",
+    "STRANDED": "[bold yellow]STRANDED[/]: {acked} acknowledged records are absent while a replica that may hold them is down.",
+    "UNCHECKABLE": "[bold yellow]UNCHECKABLE[/]: {acked} acknowledged records are below the log's start; nobody can say more.",
+    "UNCHECKED": "[bold yellow]UNCHECKED[/]: {unchecked} outages of lanes that write have not been read back.",
+    "DELETED_BY_POLICY": "DELETED_BY_POLICY: {acked} acknowledged records were deleted as configured; none was lost.",
+    "PRESENT": "[bold green]PRESENT[/]: all {acked} acknowledged records around the outages were read back; none is gone.",
+}
+"""What is said of the data, the worst first; the first that applies is said."""
+
 WATCH_ROWS_MAX = 12
+WIDEST = 1_000
 
 Row = dict[str, Any]
 
@@ -58,10 +76,16 @@ class Results:
         }
 
     def write(self, path: Path) -> None:
-        """Writes the document, whole or not at all."""
+        """Writes the document, whole or not at all. Raises LastackError when it cannot be written."""
         part = path.with_name(f".{path.name}.part")
-        part.write_text(json.dumps(self.document(), indent=2) + "\n", encoding="utf-8")
-        part.replace(path)
+        text = json.dumps(self.document(), indent=2, allow_nan=False) + "\n"
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        except OSError as error:
+            raise LastackError(
+                f"the result cannot be written to {path}: {error.strerror}; name a file in a folder that is there"
+            ) from error
 
     def _outage(self, row: Row) -> Row:
         phases = [
@@ -69,7 +93,7 @@ class Results:
             for name in PHASES
             if row[f"{name}_ms_min"] is not None or row[f"{name}_ms_max"] is not None
         ]
-        return _place(row) | {
+        return self._place(row) | {
             "outage_id": row["outage_id"],
             "incident_id": row["incident_id"],
             "prober": row["prober_id"],
@@ -91,7 +115,7 @@ class Results:
         }
 
     def _loss(self, row: Row) -> Row:
-        return _place(row) | {
+        return self._place(row) | {
             "loss_id": row["loss_id"],
             "outage_id": row["outage_id"],
             "incident_id": row["incident_id"],
@@ -109,12 +133,17 @@ class Results:
         }
 
     def _covered(self, row: Row) -> Row:
-        return _place(row) | {
+        return self._place(row) | {
             "prober": row["prober_id"],
             "observed_from_at": _text(row["observed_from_at"]),
             "observed_to_at": _text(row["observed_to_at"]),
             "coverage_ratio": row["coverage_ratio"],
         }
+
+    def _place(self, row: Row) -> Row:
+        shard = row["shard"]
+        partition = int(shard) if str(shard).isdigit() else shard
+        return {"cluster": self.cluster_id, "topic": row["resource"], "partition": partition, "kind": row["kind"], "lane": row["lane"]}
 
     # --- for people ---------------------------------------------------------------------------------------------------
 
@@ -123,28 +152,28 @@ class Results:
         probed = [row for row in self.outages if row["lane"] != "watch"]
         watched = [row for row in self.outages if row["lane"] == "watch"]
         if not self.outages:
-            console.print(f"No outage of cluster {self.cluster_id} was measured.")
+            console.print(f"No outage of cluster {escape(self.cluster_id)} was measured.")
         if probed:
-            console.print(_table("What our probes were not served", probed))
+            _print_table(console, "What our probes were not served", probed)
         if watched:
             shown = sorted(watched, key=lambda row: -row["rto_ms_min"])[:WATCH_ROWS_MAX]
-            title = f"Partitions that are only watched, the worst {len(shown)} of {len(watched)} spans"
-            console.print(_table(title, shown))
+            _print_table(console, f"Partitions that are only watched, the worst {len(shown)} of {len(watched)} spans", shown)
         console.print(self._verdict())
         console.print(self._coverage())
 
     def _verdict(self) -> str:
-        lost = [row for row in self.losses if row["verdict"] == "LOST"]
-        if lost:
-            records = sum(row["records_min"] for row in lost)
-            return f"[bold red]LOST[/]: at least {records} acknowledged records are gone, in {len(lost)} runs."
+        """One sentence on the data, the worst that is known: what is not decided is never called present."""
         unchecked = sum(1 for row in self.outages if row["loss_verdict"] == "UNCHECKED" and row["lane"] in ("raw", "client"))
-        if unchecked:
-            return f"[bold yellow]UNCHECKED[/]: {unchecked} outages of written lanes have not been read back."
-        present = sum(row["acked_records"] for row in self.losses if row["verdict"] == "PRESENT")
-        return (
-            f"[bold green]PRESENT[/]: nothing acknowledged is gone; {present} acknowledged records around the outages were read back."
-        )
+        for verdict, sentence in VERDICTS.items():
+            rows = [row for row in self.losses if row["verdict"] == verdict]
+            if rows or (verdict == "UNCHECKED" and unchecked):
+                return sentence.format(
+                    runs=len(rows),
+                    lost=sum(row["records_min"] for row in rows),
+                    acked=sum(row["acked_records"] for row in rows),
+                    unchecked=unchecked,
+                )
+        return "No acknowledged record was in question: no lane that writes had an outage."
 
     def _coverage(self) -> str:
         ratios = [row["coverage_ratio"] for row in self.coverage if row["coverage_ratio"] is not None]
@@ -155,33 +184,29 @@ class Results:
         )
 
 
-def _table(title: str, rows: Iterable[Row]) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False)
-    for name in (
-        "topic/partition",
-        "kind",
-        "lane",
-        "RTO",
-        "detection",
-        "election",
-        "propagation",
-        "first write",
-        "lost",
-        "RPO",
-        "data",
-    ):
-        table.add_column(name, justify="left" if name in ("topic/partition", "kind", "lane", "data") else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            f"{row['resource']}/{row['shard']}",
-            row["kind"],
-            row["lane"],
-            interval(row["rto_ms_min"], row["rto_ms_max"], is_open=row["is_open"]),
-            *(interval(row[f"{name}_ms_min"], row[f"{name}_ms_max"]) for name in PHASES),
-            _records(row),
-            interval(row["rpo_ms_min"], row["rpo_ms_max"]),
-            row["loss_verdict"] if _has_data(row) else "-",
-        )
+def _print_table(console: Console, title: str, rows: list[Row]) -> None:
+    """A table whose figures are never cut: a narrow terminal gets it in two halves, a file as wide as it is."""
+    table = _table(title, rows, COLUMNS)
+    needed = Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum
+    if needed <= console.width:
+        console.print(table)
+    elif not console.is_terminal:
+        console.print(table, width=needed, crop=False)
+    else:
+        for columns in (WITHOUT_PHASES, PHASES_ONLY):
+            half = _table(title, rows, columns)
+            console.print(half, width=Measurement.get(console, console.options.update(max_width=WIDEST), half).maximum, crop=False)
+
+
+def _table(title: str, rows: list[Row], columns: tuple[str, ...]) -> Table:
+    table = Table(title=escape(title), title_justify="left", header_style="bold", pad_edge=False)
+    cells = [[CELLS[name](row) for name in columns] for row in rows]
+    for number, name in enumerate(columns):
+        # A figure that is cut is a wrong figure: no column may become narrower than what stands in it.
+        widest = max(len(name), *(len(of_row[number]) for of_row in cells))
+        table.add_column(name, justify="left" if name in (*PLACE, "data") else "right", no_wrap=True, min_width=widest)
+    for of_row in cells:
+        table.add_row(*map(escape, of_row))
     return table
 
 
@@ -220,21 +245,26 @@ def _records(row: Row) -> str:
     return f"{row['lost_records_min']}-{row['lost_records_max']}"
 
 
+def _phase(name: str) -> Callable[[Row], str]:
+    return lambda row: interval(row[f"{name}_ms_min"], row[f"{name}_ms_max"])
+
+
 def _has_data(row: Row) -> bool:
     """Whether the row is of something whose data can be checked: reads, and stalls that are only inferred, are not."""
     return row["kind"] != "read" and not (row["lane"] == "watch" and row["kind"] == "durable_write")
 
 
-def _place(row: Row) -> Row:
-    shard = row["shard"]
-    partition = int(shard) if str(shard).isdigit() else shard
-    return {
-        "cluster": row.get("cluster_id"),
-        "topic": row["resource"],
-        "partition": partition,
-        "kind": row["kind"],
-        "lane": row["lane"],
-    }
+CELLS: dict[str, Callable[[Row], str]] = {
+    "topic/partition": lambda row: f"{row['resource']}/{row['shard']}",
+    "kind": lambda row: str(row["kind"]),
+    "lane": lambda row: str(row["lane"]),
+    "RTO": lambda row: interval(row["rto_ms_min"], row["rto_ms_max"], is_open=row["is_open"]),
+    **{name.replace("_", " "): _phase(name) for name in PHASES},
+    "lost": _records,
+    "RPO": lambda row: interval(row["rpo_ms_min"], row["rpo_ms_max"]),
+    "data": lambda row: str(row["loss_verdict"]) if _has_data(row) else "-",
+}
+"""What stands in each column."""
 
 
 def _text(instant: datetime | None) -> str | None:

@@ -32,7 +32,7 @@ from pipelines.errors import LakehouseError, TimedOut
 from pipelines.lakehouse import Lakehouse, instant_sql, session
 from pipelines.readback import ReadBacks
 from pipelines.settings import Home
-from pipelines.silver import TABLES, isr_windows
+from pipelines.silver import TABLES, events, isr_windows
 from pipelines.silver.base import microseconds
 
 log = structlog.get_logger()
@@ -43,11 +43,16 @@ QUIET_US = 60_000_000
 EVENTFUL = ("late_acks", "control", "leader_seen", "epoch_end", "readback", "fault", "blind")
 """Records that are worth a derivation by themselves."""
 
+REGIONAL = (*((table.name, table.column) for table in TABLES), *gold.REGIONAL)
+"""Every table of which a region is replaced, with its column of event time."""
+
 LOCK_WAIT_SECONDS = 60
 MICROSECONDS = 1_000_000
 MINUTE_US = 60 * MICROSECONDS
 DAY_US = 86_400 * MICROSECONDS
 LAG_US = 10 * MINUTE_US
+UNSETTLED_PATIENCE = 10
+"""So many times longer what is summed up waits while a region is unsettled: an incident's gold must not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +169,7 @@ class Stream:
             is_eventful = self._extend_region(taken)
             if self.state.from_us is not None:
                 self._derive(is_forced=is_eventful)
-            if time.monotonic() - self.state.aggregated_at >= self.options.aggregate_seconds:
+            if self._is_time_to_aggregate():
                 self._aggregate()
             log.info("batch", batch_id=batch_id, ms=round((time.monotonic() - began) * 1000), is_eventful=is_eventful)
             self.progress.write(
@@ -295,37 +300,53 @@ class Stream:
             self.state.written = {}
         self.state.written_from_us = from_us
         names = ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}'" for name in clusters)
-        changed = []
-        for table in TABLES:
-            frame = self.lakehouse.rows(table.name, derived.rows[table.name])
-            frame.createOrReplaceTempView(gold.view_name(table.name))
-            where = f"cluster_id IN ({names}) AND {table.column} >= {instant_sql(from_us)}"
-            if table.name == isr_windows.TABLE:
-                carried = [row["window_id"] for row in derived.rows[table.name] if microseconds(row[table.column]) < from_us]
-                where = f"({where})" + "".join(f" OR window_id = '{window_id}'" for window_id in carried)
-            changed.append((table.name, frame, derived.rows[table.name], where))
-        outages: list[dict[str, Any]] = []
-        for name, column in gold.REGIONAL:
-            frame = gold.selected(self.spark.sql(gold.query(name)), self.lakehouse.schema(name))
-            rows = [_utc(row.asDict(recursive=True)) for row in frame.collect()]
-            settled = self.lakehouse.rows(name, rows)
-            settled.createOrReplaceTempView(gold.view_name(name))
-            where = f"cluster_id IN ({names}) AND {column} >= {instant_sql(from_us)}"
-            changed.append((name, settled, rows, where))
-            outages = rows if name == gold.OUTAGES else outages
-        self._commit(changed)
-        return outages
+        region_of = {name: f"cluster_id IN ({names}) AND {column} >= {instant_sql(from_us)}" for name, column in REGIONAL}
+        carried = [row["window_id"] for row in derived.rows[isr_windows.TABLE] if microseconds(row[isr_windows.COLUMN]) < from_us]
+        region_of[isr_windows.TABLE] += "".join(f" OR window_id = '{window_id}'" for window_id in carried)
+        if self._has_changed(derived):
+            rows = derived.rows | self._gold(derived)
+        else:
+            rows = {name: self.state.written.get(name, of_table) for name, of_table in derived.rows.items()}
+            rows |= {name: self.state.written[name] for name, _ in gold.REGIONAL} | {events.TABLE: derived.rows[events.TABLE]}
+        self._commit(rows, region_of)
+        return rows[gold.OUTAGES]
 
-    def _commit(self, changed: list[tuple[str, DataFrame, list[dict[str, Any]], str]]) -> None:
+    def _has_changed(self, derived: Region) -> bool:
+        """Whether gold can have changed: any silver row but an event that gold does not read."""
+        written = self.state.written
+        if gold.OUTAGES not in written:
+            return True
+        told = [[row for row in rows if row["event"] == "epoch_end"] for rows in (written[events.TABLE], derived.rows[events.TABLE])]
+        return told[0] != told[1] or any(
+            written.get(table.name) != derived.rows[table.name] for table in TABLES if table.name != events.TABLE
+        )
+
+    def _gold(self, derived: Region) -> dict[str, list[dict[str, Any]]]:
+        """Gold's rows of the region, from silver's rows at hand."""
+        for table in TABLES:
+            self.lakehouse.rows(table.name, derived.rows[table.name]).createOrReplaceTempView(gold.view_name(table.name))
+        rows = {}
+        for name, _ in gold.REGIONAL:
+            frame = gold.selected(self.spark.sql(gold.query(name)), self.lakehouse.schema(name))
+            rows[name] = [_utc(row.asDict(recursive=True)) for row in frame.collect()]
+            self.lakehouse.rows(name, rows[name]).createOrReplaceTempView(gold.view_name(name))
+        return rows
+
+    def _commit(self, rows: dict[str, list[dict[str, Any]]], region_of: dict[str, str]) -> None:
         """Commits side by side; each is a transaction of its own, and all of them are made again if one of them fails."""
         writes = [
-            self._pool.submit(self.lakehouse.replace, name, frame, where)
-            for name, frame, rows, where in changed
-            if self.state.written.get(name) != rows
+            self._pool.submit(self._replace, name, of_table, region_of[name])
+            for name, of_table in rows.items()
+            if self.state.written.get(name) != of_table
         ]
         for write in writes:
             write.result()
-        self.state.written = {name: rows for name, _, rows, _ in changed}
+        self.state.written = rows
+
+    def _replace(self, name: str, rows: list[dict[str, Any]], where: str) -> None:
+        # A region that holds nothing, and held nothing, need not be replaced: looking is cheaper than a commit.
+        if rows or self.lakehouse.read(name).where(where).limit(1).count():
+            self.lakehouse.replace(name, self.lakehouse.rows(name, rows), where)
 
     def _settle(self, derived: Region, from_us: int) -> None:
         """Forgets the region once nothing in it is open and a quiet minute of event time has passed."""
@@ -343,6 +364,12 @@ class Stream:
             self.state.from_us = from_us
 
     # --- what is summed up -------------------------------------------------------------------------------------------------
+
+    def _is_time_to_aggregate(self) -> bool:
+        """Sums can wait: not while something is unsettled, unless they have waited for very long."""
+        since = time.monotonic() - self.state.aggregated_at
+        patience = 1 if self.state.from_us is None else UNSETTLED_PATIENCE
+        return since >= self.options.aggregate_seconds * patience
 
     def _aggregate(self) -> None:
         """Replaces what is summed up over time, at a pace of its own: availability of the last two days, lag of the last minutes."""

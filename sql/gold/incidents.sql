@@ -24,7 +24,8 @@ outages AS (
         MAX(ended_at_min) AS ended_at_min,
         IF(COUNT(ended_at_max) = COUNT(*), MAX(ended_at_max), NULL) AS ended_at_max,
         BOOL_OR(is_open) AS is_open,
-        MODE(cause) AS cause,
+        -- A leader that failed is the reason, also where more partitions waited for it as a follower.
+        IF(BOOL_OR(cause = 'leader_failed'), 'leader_failed', MODE(cause)) AS cause,
         MODE(broker) AS broker,
         COUNT(*) AS outages,
         COUNT(DISTINCT resource, shard) AS partitions,

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS gold.incidents (
     ended_at_min TIMESTAMP COMMENT 'the incident ended no earlier',
     ended_at_max TIMESTAMP COMMENT 'the incident ended no later; NULL: nothing bounds its end, or it is open',
     is_open BOOLEAN NOT NULL COMMENT 'it has not been seen to end',
-    cause STRING NOT NULL COMMENT 'the cause of most of its outages',
+    cause STRING NOT NULL COMMENT 'leader_failed where a leader failed, else the cause of most of its outages',
     broker STRING COMMENT 'the broker whose absence explains most of them',
     outages BIGINT NOT NULL COMMENT 'number of outages',
     partitions BIGINT NOT NULL COMMENT 'number of partitions hit',
