@@ -84,9 +84,7 @@ def _arrow_type(table: str, text: str) -> pa.DataType:
     if outer == "STRUCT":
         named = [part.partition(":") for part in parts]
         return pa.struct([(name.strip(), _arrow_type(table, type_)) for name, _, type_ in named])
-    raise LakehouseError(
-        f"table {table}: its DDL has the type {text!r}, which has no Arrow type here; add it to pipelines/ddl.py"
-    )
+    raise LakehouseError(f"table {table}: its DDL has the type {text!r}, which has no Arrow type here; add it to pipelines/ddl.py")
 
 
 def _split(text: str) -> list[str]:

@@ -7,6 +7,7 @@ Example: `Admin({"bootstrap.servers": "127.0.0.1:9092"}).create_topic("probe", p
 controller has acknowledged it; `wait_until_led("probe", 30)` when every partition has a leader and its whole ISR.
 """
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -38,6 +39,9 @@ _UNAUTHORISED = {
     "GROUP_AUTHORIZATION_FAILED",
 }
 _NOT_REACHED = {"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE"}
+_LOST_ON_OUR_SIDE = {"_DESTROY_BROKER"}
+"""librdkafka dropped the connection for one of its own: a bootstrap address turned out to be a broker that it knows."""
+RETRY_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +99,34 @@ class Admin:
         self, topic: str, partitions: int, replicas: int, settings: Mapping[str, str] | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> None:
         """Creates a topic. Raises BrokerRefused (TOPIC_ALREADY_EXISTS) when it is there."""
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(settings or {}))
-        answer = self._client.create_topics([new], operation_timeout=timeout, request_timeout=timeout)[topic]
-        self._result(answer, f"creating the topic {topic}", timeout)
+        self._create(NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(settings or {})), timeout)
 
     def create_assigned_topic(
         self, topic: str, assignment: list[list[int]], settings: Mapping[str, str] | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> None:
         """Creates a topic whose partition `p` has the replicas `assignment[p]`, the preferred leader first."""
         new = NewTopic(topic, num_partitions=len(assignment), replica_assignment=assignment, config=dict(settings or {}))
-        answer = self._client.create_topics([new], operation_timeout=timeout, request_timeout=timeout)[topic]
-        self._result(answer, f"creating the topic {topic}", timeout)
+        self._create(new, timeout)
+
+    def _create(self, new: NewTopic, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        is_repeated = False
+        while True:
+            answer = self._client.create_topics([new], operation_timeout=timeout, request_timeout=timeout)[new.topic]
+            try:
+                self._result(answer, f"creating the topic {new.topic}", timeout)
+            except RetryableError:
+                # The answer was lost, not the request: a second attempt may find the topic that the first one made.
+                if time.monotonic() >= deadline:
+                    raise
+                is_repeated = True
+                time.sleep(RETRY_SECONDS)
+            except BrokerRefused as error:
+                if not (is_repeated and "TOPIC_ALREADY_EXISTS" in str(error)):
+                    raise
+                return
+            else:
+                return
 
     def alter_topic(self, topic: str, settings: Mapping[str, str], timeout: float = TIMEOUT_SECONDS) -> None:
         """Sets these settings of a topic that exists and leaves its others alone."""
@@ -190,6 +211,6 @@ def _as_ours(error: Any, what: str, address: str) -> Exception:
         return Unauthorised(f"not allowed: {text}; check the user and its ACLs")
     if error.name() in _NOT_REACHED:
         return ConnectionFailed(f"not reached: {text}; check the address and whether the brokers run")
-    if error.retriable():
+    if error.retriable() or error.name() in _LOST_ON_OUR_SIDE:
         return RetryableError(text)
     return BrokerRefused(text)

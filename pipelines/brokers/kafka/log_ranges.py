@@ -1,7 +1,7 @@
 """From where to where does the log of each partition go now? Log start and high watermark, asked of the leaders, batched.
 
-The rule: a partition whose leader does not answer, or refuses, makes the whole question fail: a read-back that silently left out a
-partition would call its records neither present nor lost.
+The rule: a partition whose leader does not answer, or refuses, makes the whole question fail: a read-back that silently left
+out a partition would call its records neither present nor lost.
 
 Example: `log_ranges(connection, ["lastack-canary-durable"])[("lastack-canary-durable", 0)] == LogRange(0, 1042)`.
 """

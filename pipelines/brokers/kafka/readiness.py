@@ -1,7 +1,7 @@
 """Does every partition of a topic take a durable write? The only proof that a cluster serves.
 
-The rule: a partition serves when a record sent with acks=all was acknowledged. A port that is open, a log line or a wait of so
-many seconds prove nothing.
+The rule: a partition serves when a record sent with acks=all was acknowledged. A port that is open, a log line or a wait of
+so many seconds prove nothing.
 
 Example: `wait_for_writes(properties, "probe", partitions=6, timeout=60)` returns the seconds that it took.
 """
