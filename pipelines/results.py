@@ -187,15 +187,23 @@ class Results:
 def _print_table(console: Console, title: str, rows: list[Row]) -> None:
     """A table whose figures are never cut: a narrow terminal gets it in two halves, a file as wide as it is."""
     table = _table(title, rows, COLUMNS)
-    needed = Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum
-    if needed <= console.width:
-        console.print(table)
-    elif not console.is_terminal:
-        console.print(table, width=needed, crop=False)
+    if _width(console, table) <= console.width or not console.is_terminal:
+        _print_whole(console, table)
     else:
         for columns in (WITHOUT_PHASES, PHASES_ONLY):
-            half = _table(title, rows, columns)
-            console.print(half, width=Measurement.get(console, console.options.update(max_width=WIDEST), half).maximum, crop=False)
+            _print_whole(console, _table(title, rows, columns))
+
+
+def _print_whole(console: Console, table: Table) -> None:
+    """Prints a table as wide as it is, for rich shrinks what is wider than the console until figures are gone."""
+    width = console.width
+    console.width = max(width, _width(console, table))
+    console.print(table, crop=False)
+    console.width = width
+
+
+def _width(console: Console, table: Table) -> int:
+    return Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum
 
 
 def _table(title: str, rows: list[Row], columns: tuple[str, ...]) -> Table:
