@@ -7,7 +7,8 @@ acks=1, reads and leader answers count: an acks=all write can also wait for some
 probe, the acks=all writes that waited for it do.
 
 What speaks against an absence: the broker refused the first bad probe itself, its partitions had been moved away before they
-stopped (a planned move), it answered somebody in the middle of it, or acks=all writes that need it went on.
+stopped (a planned move), it answered somebody in the middle of it, or acks=all writes that need it went on. Where most of them
+lasted less than 2g, or flapped, nothing is claimed of the broker unless the controller fenced it.
 
 The absence begins within the hull of the bounds that those partitions give, the densest probes first. It ends with the broker's
 next sign of life: an answer to a probe that was sent after the begin, or its registration with the controller.
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 
 from pipelines.domain.facts import Facts, Stream
 from pipelines.domain.goods import GoodRun
-from pipelines.domain.intervals import Bounds, hull, known
+from pipelines.domain.intervals import Bounds, hull
 from pipelines.domain.observations import Control, ControlEvent, Kind, Lane, Outcome, Probes
 from pipelines.domain.replication import SAME_DECISION_US, state_at
 from pipelines.domain.unavailability import Outage, is_good
@@ -52,14 +53,23 @@ class Absence:
 
 def absences(facts: Facts, outages: dict[Stream, list[Outage]]) -> list[Absence]:
     """Every absence of every broker, in order of time. `outages` are those of all streams of the cluster."""
+    known = _Known(facts, outages, _lives(facts))
     led = _led_outages(facts, outages)
-    lives = _lives(facts)
-    found = [one for broker in sorted(led) for one in _absences_of(facts, broker, led[broker], lives.get(broker, []))]
+    found = [one for broker in sorted(led) for one in _absences_of(known, broker, led[broker])]
     for broker in sorted(facts.broker_events):
         for fenced in _fencings(facts, broker):
             if not any(one.broker == broker and one.covers(fenced) for one in found):
-                found.extend(_seen_by_followers(facts, broker, fenced, outages, lives.get(broker, [])))
+                found.extend(_seen_by_followers(known, broker, fenced))
     return sorted(found, key=lambda one: (one.start.high or 0, one.broker))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What absences are made of: `lives` are the runs of probes that each broker answered."""
+
+    facts: Facts
+    outages: dict[Stream, list[Outage]]
+    lives: dict[str, list[GoodRun]]
 
 
 def is_leaving(facts: Facts, broker: str | None, instant_us: int) -> bool:
@@ -120,20 +130,19 @@ def _was_moved(facts: Facts, stream: Stream, leader: str, outage: Outage) -> boo
     return not was_fenced or is_leaving(facts, leader, change.ended_at_us)
 
 
-def _absences_of(facts: Facts, broker: str, proofs: list[Proof], lives: list[GoodRun]) -> Iterator[Absence]:
-    fencings = _fencings(facts, broker)
+def _absences_of(known: _Known, broker: str, proofs: list[Proof]) -> Iterator[Absence]:
+    fencings = _fencings(known.facts, broker)
     for group in _simultaneous(proofs):
         fenced = next((at for at in fencings if _is_fenced_in(at, group)), None)
         start = _start(group, fenced)
         if start.high is None:
             continue
         silent_to = fenced.low if fenced and fenced.low is not None else _certain_end(group)
-        if silent_to is None or _answers_within(lives, start.high, silent_to):
+        if _answers_within(known.lives.get(broker, ()), start.high, silent_to):
             continue
-        if fenced is None and not _all_stopped(facts, broker, group, start.high, silent_to):
-            continue
-        end = _end(facts, broker, start.high, fenced, group, lives)
-        yield Absence(broker, start, end, tuple(group), fenced)
+        is_sure = fenced is not None or 2 * sum(outage.is_long for _, outage in group) > len(group)
+        if is_sure and (fenced is not None or _all_stopped(known, broker, group, start.high, silent_to)):
+            yield Absence(broker, start, _end(known, broker, start.high, fenced, group), tuple(group), fenced)
 
 
 def _simultaneous(proofs: list[Proof]) -> Iterator[list[Proof]]:
@@ -165,32 +174,35 @@ def _width(start: Bounds) -> int:
     return (start.high or 0) - (start.low or 0)
 
 
-def _certain_end(group: list[Proof]) -> int | None:
-    """Until when every stream of the group was certainly not served."""
-    return min((outage.last_bad_issued_us for _, outage in group), default=None)
+def _certain_end(group: list[Proof]) -> int:
+    """Until when every densely probed stream of the group was certainly not served."""
+    dense = min(outage.gap_us for _, outage in group)
+    return min(outage.last_bad_issued_us for _, outage in group if outage.gap_us == dense)
 
 
 def _is_fenced_in(at: Bounds, group: list[Proof]) -> bool:
     return any(touches(outage, at, at) for _, outage in group)
 
 
-def _all_stopped(facts: Facts, broker: str, group: list[Proof], begin_us: int, silent_to: int) -> bool:
+def _all_stopped(known: _Known, broker: str, group: list[Proof], begin_us: int, silent_to: int) -> bool:
     """Whether every stream that the broker served just before is in the group, of those that are probed as densely.
 
-    Between `begin_us` and `silent_to` the group was certainly not served: acks=all writes that need the broker cannot have been.
+    Between `begin_us` and `silent_to` the group was certainly not served: acks=all writes that need the broker waited, too.
     """
     stopped = {stream for stream, _ in group}
     dense = min(outage.gap_us for _, outage in group)
     since = min((outage.start.low for _, outage in group if outage.start.low is not None), default=begin_us)
-    for stream, runs in facts.probes.items():
-        if stream.lane == Lane.CLIENT or stream in stopped:
+    begin, end = Bounds.exactly(begin_us), Bounds.exactly(max(begin_us, silent_to))
+    for stream, runs in known.facts.probes.items():
+        if stream.lane == Lane.CLIENT or stream in stopped or not any(_is_measured(run, begin_us, silent_to) for run in runs):
             continue
-        goods = [run for run in runs if is_good(run)]
         if stream.kind in PROVING_KINDS:
-            was_served = any(run.leader == broker and _gap(run) <= dense and _holds(run, since) for run in goods)
-            if was_served and any(_is_measured(run, begin_us, silent_to) for run in runs):
+            goods = (run for run in runs if is_good(run) and run.leader == broker)
+            if any(_gap(run) <= dense and _holds(run, since) for run in goods):
                 return False
-        elif _needs(facts, stream, broker, begin_us) and _answers_within(map(GoodRun.of, goods), begin_us, silent_to):
+        elif _needs(known.facts, stream, broker, begin_us) and not any(
+            touches(outage, begin, end) for outage in known.outages.get(stream, ())
+        ):
             return False
     return True
 
@@ -212,16 +224,15 @@ def _needs(facts: Facts, stream: Stream, broker: str, instant_us: int) -> bool:
 # --- by the acks=all writes that waited for it ------------------------------------------------------------------------
 
 
-def _seen_by_followers(
-    facts: Facts, broker: str, fenced: Bounds, outages: dict[Stream, list[Outage]], lives: list[GoodRun]
-) -> Iterator[Absence]:
+def _seen_by_followers(known: _Known, broker: str, fenced: Bounds) -> Iterator[Absence]:
     """A broker that was fenced and led nothing that we probe: it stopped when the acks=all writes did that wait for it."""
+    facts = known.facts
     at = fenced.low if fenced.low is not None else 0
     if is_leaving(facts, broker, at):
         return
     group = [
         (stream, outage)
-        for stream, of_stream in outages.items()
+        for stream, of_stream in known.outages.items()
         if stream.kind == Kind.DURABLE_WRITE and stream.lane != Lane.CLIENT
         for outage in of_stream
         if outage.first_bad_issued_us <= at
@@ -234,7 +245,7 @@ def _seen_by_followers(
     if any(_is_fenced_in(each, group) for other in facts.broker_events if other != broker for each in _fencings(facts, other)):
         # Somebody else was missing, too: the writes may have waited for him, and for this one only later.
         start = Bounds(start.low, fenced.high)
-    yield Absence(broker, start, _end(facts, broker, start.high or at, fenced, group, lives), tuple(group), fenced)
+    yield Absence(broker, start, _end(known, broker, start.high or at, fenced, group), tuple(group), fenced)
 
 
 # --- signs of life ----------------------------------------------------------------------------------------------------
@@ -260,9 +271,11 @@ def _answers_within(lives: Iterable[GoodRun], begin_us: int, end_us: int) -> boo
     return any(answer is not None and answer.resolved_us < end_us for answer in answers)
 
 
-def _end(facts: Facts, broker: str, begin_us: int, fenced: Bounds | None, group: list[Proof], lives: list[GoodRun]) -> Bounds:
+def _end(known: _Known, broker: str, begin_us: int, fenced: Bounds | None, group: list[Proof]) -> Bounds:
     """From the last proof that it was away to its next sign of life."""
-    low = max([begin_us, *known(fenced.low if fenced else None)])
+    facts = known.facts
+    low = max(begin_us, fenced.low) if fenced and fenced.low is not None else begin_us
+    lives = known.lives.get(broker, ())
     answers = [answer.resolved_us for run in lives if (answer := run.first_issued_from(low)) is not None]
     back = [
         (event.event != ControlEvent.BROKER_UNFENCED, event.ended_at_us)

@@ -85,7 +85,7 @@ class Outage:
     @property
     def after(self) -> Good | None:
         """T: the good probe that proves that it was over."""
-        return self.next_good if self._is_long else self.sure_good
+        return self.next_good if self.is_long else self.sure_good
 
     @property
     def is_open(self) -> bool:
@@ -120,7 +120,7 @@ class Outage:
         return after is not None and after.resolved_us < instant_us and instant_us > self.last_bad_issued_us + self.gap_us
 
     @property
-    def _is_long(self) -> bool:
+    def is_long(self) -> bool:
         """Nothing contradicts that it, and the serving around it, lasted 2g."""
         if self.flaps or self.next_good is None:
             return False

@@ -201,8 +201,10 @@ def _fitting(window: PartitionWindow, downs: list[Down]) -> list[Down]:
     for down in near:
         if window.start.holds(down.begin_us) and _ends(window, down):
             return [down]
-    is_unseen = len(near) > 1 and not any(down.is_long for down in near)
-    return near if is_unseen and window.start.holds(near[0].begin_us) and _ends(window, near[-1]) else []
+    if any(down.is_long for down in near):
+        return []
+    runs = (near[first : last + 1] for first in range(len(near)) for last in range(len(near) - 1, first, -1))
+    return next((run for run in runs if window.start.holds(run[0].begin_us) and _ends(window, run[-1])), [])
 
 
 def _ends(window: PartitionWindow, down: Down) -> bool:
