@@ -73,7 +73,7 @@ def _column(table: str, line: str) -> Column:
 
 
 def _arrow_type(table: str, text: str) -> pa.DataType:
-    outer, _, inner = text.strip().partition("<")
+    outer, _, inner = (part.strip() for part in text.partition("<"))
     if not inner and outer in _SCALARS:
         return _SCALARS[outer]
     parts = _split(inner[:-1])

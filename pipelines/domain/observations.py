@@ -128,9 +128,7 @@ class Probes(Envelope):
     latency_us_max: int | None = maybe("ACKED: longest time from intended issue to acknowledgement")
     latency_us_mean: int | None = maybe("ACKED: mean time from intended issue to acknowledgement")
     issue_delay_us_max: int | None = maybe("how much later than intended a probe was really issued, at most")
-    first_position: str | None = maybe(
-        "where the first acknowledged record was stored (Kafka: offset); for watch: the high watermark"
-    )
+    first_position: str | None = maybe("where the first acknowledged record was stored (Kafka: offset); for watch: the high watermark")
     last_position: str | None = maybe("where the last acknowledged record was stored; for watch: the high watermark")
     term: int | None = maybe("leader epoch in which the run was answered, where known")
     leader: str | None = maybe("the broker that the probes were sent to, where known")
@@ -180,12 +178,8 @@ class Control(Envelope):
     record: ClassVar[str] = "control"
     event: str = says("see ControlEvent")
     source: str = says("metadata_fetch, metadata_log or admin_poll: where it was read, which also says how exact it is")
-    started_at_us: int = says(
-        "earliest instant at which it can have been decided (by the controller's clock, or the poll before)"
-    )
-    ended_at_us: int = says(
-        "latest instant at which it can have been decided; equal to started_at_us + 999 for millisecond stamps"
-    )
+    started_at_us: int = says("earliest instant at which it can have been decided (by the controller's clock, or the poll before)")
+    ended_at_us: int = says("latest instant at which it can have been decided; equal to started_at_us + 999 for millisecond stamps")
     seen_at_us: int = says("when the collector saw it")
     is_provisional: bool = says("read from a node's disk and not yet known to be below the high watermark", default=False)
     position: str | None = maybe("offset in the metadata log")
@@ -294,9 +288,7 @@ class ReadBack(Envelope):
     lane: str = says("the lane that wrote it")
     from_position: str = says("first position that was read")
     to_position: str = says("position after the last that was read (the high watermark before reading)")
-    log_start_position: str = says(
-        "first position in the log, the higher of before and after reading: below it nothing can be said"
-    )
+    log_start_position: str = says("first position in the log, the higher of before and after reading: below it nothing can be said")
     damaged_records: int = says("records whose hash does not fit their identity: they count as absent")
     runs: tuple[FoundRun, ...] = says("what was found, as runs")
     started_at_us: int = says("when reading began, after the log start was read")
@@ -315,9 +307,7 @@ class Fault(Envelope):
     ended_at_us: int = says("just after it was seen to have taken effect")
 
 
-Observation = (
-    Status | Probes | LateAcks | Blind | Control | LeaderSeen | EpochEnd | BrokerMetrics | PartitionMetrics | ReadBack | Fault
-)
+Observation = Status | Probes | LateAcks | Blind | Control | LeaderSeen | EpochEnd | BrokerMetrics | PartitionMetrics | ReadBack | Fault
 
 RECORDS: dict[str, type[Any]] = {
     one.record: one

@@ -12,32 +12,32 @@ WITH runs AS (
 days AS (
     SELECT
         *,
-        EXPLODE(SEQUENCE(TO_DATE(TIMESTAMP_MICROS(started_at_us)), TO_DATE(TIMESTAMP_MICROS(covered_to_us)))) AS day
+        EXPLODE(SEQUENCE(TO_DATE(TIMESTAMP_MICROS(started_at_us)), TO_DATE(TIMESTAMP_MICROS(covered_to_us)))) AS utc_day
     FROM runs
 ),
 
 clipped AS (
     SELECT
-        system, cluster_id, prober_id, resource, shard, kind, lane, outcome, day,
-        GREATEST(started_at_us, UNIX_MICROS(CAST(day AS TIMESTAMP))) AS from_us,
-        LEAST(covered_to_us, UNIX_MICROS(CAST(DATE_ADD(day, 1) AS TIMESTAMP))) AS to_us
+        system, cluster_id, prober_id, resource, shard, kind, lane, outcome, utc_day,
+        GREATEST(started_at_us, UNIX_MICROS(CAST(utc_day AS TIMESTAMP))) AS from_us,
+        LEAST(covered_to_us, UNIX_MICROS(CAST(DATE_ADD(utc_day, 1) AS TIMESTAMP))) AS to_us
     FROM days
 ),
 
 covered AS (
     SELECT
-        system, cluster_id, prober_id, resource, shard, kind, lane, day,
+        system, cluster_id, prober_id, resource, shard, kind, lane, utc_day,
         MIN(from_us) AS from_us,
         MAX(to_us) AS to_us,
         SUM(IF(outcome = 'VOID', 0, GREATEST(0, to_us - from_us))) AS measured_us
     FROM clipped
     WHERE to_us > from_us
-    GROUP BY system, cluster_id, prober_id, resource, shard, kind, lane, day
+    GROUP BY system, cluster_id, prober_id, resource, shard, kind, lane, utc_day
 ),
 
 down AS (
     SELECT
-        covered.cluster_id, covered.prober_id, covered.resource, covered.shard, covered.kind, covered.lane, covered.day,
+        covered.cluster_id, covered.prober_id, covered.resource, covered.shard, covered.kind, covered.lane, covered.utc_day,
         COUNT(*) AS outages,
         SUM(GREATEST(
             0,
@@ -60,7 +60,7 @@ down AS (
             AND UNIX_MICROS(outages.started_at_max) < covered.to_us
             AND COALESCE(UNIX_MICROS(outages.ended_at_max), covered.to_us) > covered.from_us
     GROUP BY
-        covered.cluster_id, covered.prober_id, covered.resource, covered.shard, covered.kind, covered.lane, covered.day
+        covered.cluster_id, covered.prober_id, covered.resource, covered.shard, covered.kind, covered.lane, covered.utc_day
 )
 
 SELECT
@@ -71,7 +71,7 @@ SELECT
     covered.kind,
     covered.lane,
     covered.prober_id,
-    covered.day,
+    covered.utc_day AS day,
     TIMESTAMP_MICROS(covered.from_us) AS observed_from_at,
     TIMESTAMP_MICROS(covered.to_us) AS observed_to_at,
     LEAST(covered.measured_us, covered.to_us - covered.from_us) / 1000 AS measured_ms,
@@ -92,4 +92,4 @@ LEFT JOIN down
         AND covered.shard = down.shard
         AND covered.kind = down.kind
         AND covered.lane = down.lane
-        AND covered.day = down.day
+        AND covered.utc_day = down.utc_day

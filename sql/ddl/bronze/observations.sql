@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS bronze.observations (
     lane STRING COMMENT 'raw, client, read or watch',
     outcome STRING COMMENT 'ACKED within lambda; REJECTED (refused); UNKNOWN (undecided at lambda); VOID (not measured)',
     code STRING COMMENT 'the error''s name, for outcomes other than ACKED',
-    `count` BIGINT COMMENT 'number of probes in the run',
+    count BIGINT COMMENT 'number of probes in the run',
     first_sequence BIGINT COMMENT 'sequence of the first probe within (boot_id, resource, shard, kind, lane)',
     last_sequence BIGINT COMMENT 'sequence of the last probe; the run has no gaps',
     last_issued_at_us BIGINT COMMENT 'intended issue of the last probe',
@@ -46,10 +46,10 @@ CREATE TABLE IF NOT EXISTS bronze.observations (
     clock_offset_us_max BIGINT COMMENT 'the leader''s clock minus ours is at most this',
     cause STRING COMMENT 'stall, stopped, spool_full, unauthorised',
     event STRING COMMENT 'see ControlEvent',
-    `source` STRING COMMENT 'metadata_fetch, metadata_log or admin_poll: where it was read, which also says how exact it is',
+    source STRING COMMENT 'metadata_fetch, metadata_log or admin_poll: where it was read, which also says how exact it is',
     seen_at_us BIGINT COMMENT 'when the collector saw it',
     is_provisional BOOLEAN COMMENT 'read from a node''s disk and not yet known to be below the high watermark',
-    `position` STRING COMMENT 'offset in the metadata log',
+    position STRING COMMENT 'offset in the metadata log',
     broker STRING COMMENT 'the broker or controller that the event is about',
     topic_id STRING COMMENT 'identity of the topic; a re-created topic has another one',
     previous_leader STRING COMMENT 'leader before the event',
@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS bronze.observations (
     lost_records BIGINT COMMENT 'committed records that are gone: high_watermark_max - end_position, at least 0',
     lost_started_at_us BIGINT COMMENT 'if any: last instant at which the high watermark was seen at or below end_position',
     lost_ended_at_us BIGINT COMMENT 'if any: first instant at which the highest high watermark was seen',
-    `values` MAP<STRING, DOUBLE> COMMENT 'metric name to value; a metric that the broker does not have is absent',
+    values MAP <STRING, DOUBLE> COMMENT 'metric name to value; a metric that the broker does not have is absent',
     is_under_replicated BOOLEAN COMMENT 'the leader''s view; meaningless on followers, hence absent there',
     is_under_min_isr BOOLEAN COMMENT 'the leader''s view',
     is_at_min_isr BOOLEAN COMMENT 'the leader''s view',
@@ -78,10 +78,10 @@ CREATE TABLE IF NOT EXISTS bronze.observations (
     fault STRING COMMENT 'kill, terminate, pause, resume, start, ...',
     target STRING COMMENT 'what it was done to, e.g. the broker',
     is_verified BOOLEAN COMMENT 'the injector checked that the fault took effect',
-    `day` DATE NOT NULL COMMENT 'the UTC day of ended_at_us; the table is partitioned by it',
+    day DATE NOT NULL COMMENT 'the UTC day of ended_at_us; the table is partitioned by it',
     ingested_at TIMESTAMP NOT NULL COMMENT 'when the stream took the line in'
 )
 USING DELTA
-PARTITIONED BY (`day`)
+PARTITIONED BY (day)
 COMMENT 'Every observation, as it was landed.'
 TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '20');

@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS gold.availability (
     kind STRING NOT NULL COMMENT 'write, durable_write, read or leader',
     lane STRING NOT NULL COMMENT 'raw, client, read or watch',
     prober_id STRING NOT NULL COMMENT 'the observer',
-    `day` DATE NOT NULL COMMENT 'the UTC day',
+    day DATE NOT NULL COMMENT 'the UTC day',
     observed_from_at TIMESTAMP NOT NULL COMMENT 'first probe of the day',
     observed_to_at TIMESTAMP NOT NULL COMMENT 'end of the last probe of the day',
     measured_ms DOUBLE NOT NULL COMMENT 'time covered by valid probes, in milliseconds',

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS gold.outages (
     election_ms_max DOUBLE COMMENT 'from the fencing to the new leader: at most so many milliseconds',
     propagation_ms_min DOUBLE COMMENT 'from the new leader to clients knowing it: at least so many milliseconds; NULL: does not apply or is not known',
     propagation_ms_max DOUBLE COMMENT 'from the new leader to clients knowing it: at most so many milliseconds',
-    first_write_ms_min DOUBLE COMMENT 'from then (or from the last boundary that applies) to the first served probe: at least so many milliseconds; NULL: does not apply or is not known',
+    first_write_ms_min DOUBLE COMMENT 'from the last boundary before it to the first served probe: at least so many milliseconds; NULL: does not apply',
     first_write_ms_max DOUBLE COMMENT 'from then (or from the last boundary that applies) to the first served probe: at most so many milliseconds',
     loss_verdict STRING NOT NULL COMMENT 'PRESENT, LOST, STRANDED, DELETED_BY_POLICY, UNCHECKABLE or UNCHECKED (not read back yet)',
     lost_records_min BIGINT COMMENT 'at least so many acknowledged records are gone; NULL: not read back',
