@@ -31,6 +31,7 @@ from pipelines.domain.windows import (
     evidence_of,
     first_seen,
     proof_of,
+    seen_in,
     was_served,
 )
 
@@ -77,7 +78,7 @@ class _Partition:
             absence = self._absence(change.previous_leader, at(change))
             if absence and was_served(self.answers, absence.start, at(change)):
                 absence = None
-            found = first_seen(self.seen, at(change), at(change))
+            found = first_seen(self.seen, change.started_at_us, change.ended_at_us)
             seen = found[1] if found else None
             if absence or change.leader is None:
                 start = self._start(absence, seen, change)
@@ -109,7 +110,7 @@ class _Partition:
                 continue
             if was_served(self.answers, absence.start, absence.end):
                 continue
-            found = first_seen(self.seen, absence.start, absence.end)
+            found = seen_in(self.seen, absence)
             seen = found[1] if found else None
             yield PartitionWindow(
                 LEADER_UNAVAILABLE,

@@ -32,8 +32,8 @@ from pipelines.domain.windows import (
     at,
     by_partition,
     evidence_of,
-    first_seen,
     proof_of,
+    seen_in,
     was_served,
 )
 
@@ -54,7 +54,7 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
             end = absence.end if removal is None else _reached(facts, absence, partition, removal, released)
             if was_served(probed.get(partition, ()), absence.start, end):
                 continue
-            found = first_seen(durable.get(partition, ()), absence.start, absence.start)
+            found = seen_in(durable.get(partition, ()), absence)
             seen = found[1] if found else None
             yield PartitionWindow(
                 ACKS_ALL_STALLED,

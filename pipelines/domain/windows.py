@@ -62,9 +62,16 @@ def by_partition(outages: Mapping[Stream, list[Outage]], kinds: Iterable[str]) -
     return found
 
 
-def first_seen(seen: Iterable[Seen], begin: Bounds, end: Bounds) -> Seen | None:
-    """The first of the outages that may have an instant in common with a span."""
+def first_seen(seen: Iterable[Seen], begin_us: int, end_us: int) -> Seen | None:
+    """The first of the outages that may hold in a span of time."""
+    begin, end = Bounds.exactly(begin_us), Bounds.exactly(max(begin_us, end_us))
     return next((one for one in seen if touches(one[1], begin, end)), None)
+
+
+def seen_in(seen: Iterable[Seen], absence: Absence) -> Seen | None:
+    """The first of the outages that may hold while a broker was certainly absent."""
+    begin = absence.start.high if absence.start.high is not None else 0
+    return first_seen(seen, begin, absence.end.low if absence.end.low is not None else begin)
 
 
 def evidence_of(seen: Seen | None) -> str:
