@@ -111,10 +111,16 @@ class Evidence:
         return Recovery(LEADER_FAILED if is_failed else LEADER_MOVED, failed, fenced, elected, known, clean)
 
     def _leader_change(self, span: Span) -> Control | None:
-        """The last change within the span that named another leader: the one after which the partition was served again."""
-        changes = leader_changes(self.facts, span.partition)
-        within = [one for one in changes if one.leader is not None and _overlap(at(one), at(one), span.start, span.end)]
-        return within[-1] if within else None
+        """The last change within the span that named another leader: the one after which the partition was served again.
+
+        A move in order is decided before it is felt: the old leader serves until it hears of it.
+        """
+        changes = [one for one in leader_changes(self.facts, span.partition) if one.leader is not None]
+        within = [one for one in changes if _overlap(at(one), at(one), span.start, span.end)]
+        if within:
+            return within[-1]
+        before = [one for one in changes if span.start.low is not None and one.ended_at_us < span.start.low]
+        return before[-1] if before and before[-1].previous_leader == span.leader is not None else None
 
     def _stall(self, span: Span) -> PartitionWindow | None:
         for one in self.windows.get(span.partition, ()):
