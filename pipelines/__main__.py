@@ -6,8 +6,10 @@ Each command imports what it needs when it runs, so that `lastack --help` does n
 Exit codes: 0 done, 1 failed, 2 used wrongly or the machine or the cluster is not as needed.
 """
 
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -121,8 +123,16 @@ def stream(config: Path) -> None:
     streaming.main(streaming.StreamConfig.from_json(config.read_text(encoding="utf-8")))
 
 
+def _end(number: int, _frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main() -> None:
     """Runs the command line and exits."""
+    # Ctrl-C and a polite end unwind what was started, also where a shell started us in the background, with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _end)
     try:
         app(prog_name="lastack")
     except LastackError as error:

@@ -79,12 +79,13 @@ def _demonstrate(measurement: Measurement, lab: Lab, anchor: Anchor, address: st
 
     victim = lab.active_controller()
     measurement.say(f"killing broker {victim.node_id} with -9: it leads partitions and is the active controller")
-    _inject(measurement, target, anchor, lab.kill(victim))
+    killed = lab.kill(victim)
+    _inject(measurement, target, anchor, killed)
     measurement.wait(lambda: not measurement.is_serving(), OUTAGE_SECONDS, "the outage to be seen")
     measurement.wait(measurement.is_serving, OUTAGE_SECONDS, "every partition to be served again without it")
     _restart(measurement, lab, victim, target, anchor)
     measurement.wait_steady(SETTLE_SECONDS)
-    _wait_for_verdict(measurement, target, since)
+    _wait_for_verdict(measurement, target, datetime.fromtimestamp(killed.before_at_us / 1e6, tz=UTC))
     if options.is_once:
         _end(measurement)
     results = Results(measurement.home, target.cluster_id, since)
@@ -120,11 +121,17 @@ def _inject(measurement: Measurement, target: Target, anchor: Anchor, done: Inje
         )
 
 
-def _wait_for_verdict(measurement: Measurement, target: Target, since: datetime) -> None:
+def _wait_for_verdict(measurement: Measurement, target: Target, killed_at: datetime) -> None:
+    """Waits until gold has the outages of the kill, not of something before it, closed and with a verdict on their data."""
+
     def is_decided() -> bool:
-        results = Results(measurement.home, target.cluster_id, since)
-        written = [row for row in results.outages if row["lane"] == "raw" and row["kind"] in ("write", "durable_write")]
-        return bool(written) and not any(row["is_open"] for row in written) and results.is_read_back
+        results = Results(measurement.home, target.cluster_id, killed_at)
+        kinds = {row["kind"] for row in results.outages if row["lane"] == "raw" and not row["is_open"]}
+        return (
+            {"write", "durable_write"} <= kinds
+            and not any(row["is_open"] for row in results.outages if row["lane"] != "watch")
+            and results.is_read_back
+        )
 
     measurement.wait(is_decided, VERDICT_SECONDS, "gold: all outages closed and all canary topics read back")
 
