@@ -102,6 +102,13 @@ class Flight:
         self.land_on(self, reply)
 
 
+class Pace(NamedTuple):
+    """How often a shard is probed, and how long a probe is waited for."""
+
+    period_us: int
+    lambda_us: int
+
+
 class LeaderChange(NamedTuple):
     """Clients are told of another leader or term since some instant in [asked_ns, received_ns]; `leader` is None: of none."""
 
@@ -159,7 +166,7 @@ class Prober(Protocol):
     def shards(self, resource: str) -> list[Shard]:
         """The shards of a resource."""
 
-    def target(self, kind: Kind, lane: Lane, resource: str, lambda_us: int) -> Target:
+    def target(self, kind: Kind, lane: Lane, resource: str, times: Pace) -> Target:
         """Where the probes of a lane go."""
 
     async def connect(self, deadline: float) -> None:

@@ -11,16 +11,18 @@ from kafka.protocol.producer import ProduceRequest
 
 from pipelines.brokers.base import Shard
 from pipelines.brokers.kafka import leaders
+from pipelines.brokers.kafka.channel import WINDOW_MIN
 from pipelines.brokers.kafka.cluster import Cluster
 from pipelines.brokers.kafka.gate import Gates
 from pipelines.brokers.kafka.leaders import Leaders
 from pipelines.brokers.kafka.produce import ACKS_ALL
 from pipelines.brokers.kafka.raw_writes import RawWrites
 from pipelines.brokers.kafka.reads import Reads
-from pipelines.brokers.probing import Flight, LeaderChange, Reply, Target
+from pipelines.brokers.probing import Flight, LeaderChange, Pace, Reply, Target
 from tests.brokers.fake_kafka import FakeCluster, fake_cluster
 
 SECONDS = 5.0
+PACE = Pace(100_000, 1_000_000)
 
 
 class Bench:
@@ -76,7 +78,7 @@ class Bench:
 @asynccontextmanager
 async def writing(partitions: int = 1, **changed: Any) -> AsyncIterator[Bench]:
     async with fake_cluster(partitions) as cluster:
-        given = {"topic": "t", "acks": ACKS_ALL, "lambda_us": 1_000_000} | changed
+        given = {"topic": "t", "acks": ACKS_ALL, "times": PACE} | changed
         bench = Bench(cluster, lambda leaders, gates: RawWrites(leaders=leaders, gates=gates, **given))
         await bench.open()
         try:
@@ -90,7 +92,7 @@ async def reading(partitions: int = 1) -> AsyncIterator[Bench]:
     async with fake_cluster(partitions) as cluster:
         for number, one in cluster.partitions.items():
             one.records = [b"first", b"record of %d" % number]
-        bench = Bench(cluster, lambda leaders, gates: Reads(topic="t", leaders=leaders, gates=gates))
+        bench = Bench(cluster, lambda leaders, gates: Reads(topic="t", times=PACE, leaders=leaders, gates=gates))
         await bench.open()
         try:
             yield bench
@@ -177,6 +179,24 @@ class TestWrites:
 
         run(scenario)
 
+    def test_only_a_few_are_on_their_way_and_what_waits_is_not_sent_when_its_time_is_up(self) -> None:
+        async def scenario() -> None:
+            async with writing() as bench:
+                broker = bench.cluster.brokers[1]
+                broker.answer = "hang"
+                flights = [bench.issue(payload=b"%d" % number) for number in range(10)]
+                assert [flight.sent_ns is not None for flight in flights] == [True] * WINDOW_MIN + [False] * 6
+                assert {flight.waits_for for flight in flights} == {"TIMED_OUT"}
+                for flight in flights[WINDOW_MIN:8]:
+                    flight.is_over = True
+                broker.answer = "serve"
+                broker.released.set()
+                await bench.reply(flights[9])
+
+                assert bench.cluster.partitions[0].records == [b"0", b"1", b"2", b"3", b"8", b"9"]
+
+        run(scenario)
+
     def test_a_connection_that_is_cut_leaves_it_unknown_and_the_next_one_is_sent_on_a_new_one(self) -> None:
         async def scenario() -> None:
             async with writing() as bench:
@@ -216,10 +236,12 @@ class TestWrites:
                 await bench.until(lambda: not channel.is_ready, "the end of the connection")
                 held = asyncio.Event()
                 channel._gate._open = held.wait  # the listener neither answers nor refuses
-                flight = bench.issue()
-                bench.give_up(flight)
-
-                assert flight.waits_for == "NO_CONNECTION"
+                first, second = bench.issue(), bench.issue()
+                bench.give_up(first)
+                assert first.waits_for == "NO_CONNECTION"
+                assert channel.is_urgent
+                bench.give_up(second)
+                bench.give_up(second)
                 assert not channel.is_urgent
 
         run(scenario)
@@ -261,7 +283,7 @@ class TestWrites:
         async def scenario() -> None:
             async with fake_cluster() as cluster:
                 cluster.brokers[1].versions[ProduceRequest] = (0, 5)
-                given = {"topic": "t", "acks": 1, "lambda_us": 1_000_000}
+                given = {"topic": "t", "acks": 1, "times": PACE}
                 bench = Bench(cluster, lambda known, gates: RawWrites(leaders=known, gates=gates, **given))
                 deadline = time.monotonic() + 0.2
                 await bench._cluster.refresh(deadline, ())

@@ -1,33 +1,43 @@
 """Over which connection does a probe travel, and what if the one before it hangs?
 
 The rule: a channel has at most one connection that takes new requests, to the leader that its probes are meant for now. Kafka
-handles the requests of one connection one at a time and answers in order, so a request that hangs (acks=all, a dead replica
-in the ISR) holds up all behind it. Hence
+handles the requests of one connection one at a time and answers in order, so a request that hangs (acks=all, a dead replica in
+the ISR) holds up all behind it. Hence
 
-- partitions share a channel only where there are too many for one each (`ChannelPlan`), and then only those with the same leader
-  and the same replicas, which wait for the same brokers;
-- once a probe's time is up unanswered, the channel takes a new connection for what comes next and puts the old one aside. It stays
-  open for late answers, at most ASIDE_SECONDS, and at most ASIDE_MAX of them: the broker forgets what a closed connection still
-  had in its queue, so an outage leaves no mountain of old requests behind that would delay the first good answers after it.
+- partitions share a channel only where there are too many for one each, and then only those with the same leader and the same
+  replicas, which wait for the same brokers;
+- at most `window` requests are on their way. What is due beyond that waits here, behind the same request that it would wait for
+  there, and is not sent at all when its time is up first: an outage leaves no mountain of old requests with the broker, which
+  would delay the first good answers after it;
+- once a probe's time is up and nothing came on its connection since it was sent, the channel takes a new connection for what
+  comes next and puts the old one aside. It stays open for late answers, at most ASIDE_SECONDS, and at most ASIDE_MAX of them; the
+  broker forgets what a closed one had in its queue. Where answers still come the connection is slow, not stuck, and is kept.
 
-A request is sent once. What cannot be sent waits for a connection, and is not sent at all when its time is up first.
+A request is sent once.
 
-Example: acks=all hangs for 9 s at a period of 100 ms. The first probe's time is up at 1.0 s; the ten probes behind it are on
-the same connection and are decided there; the next ten travel on a second one, and so on.
+Example: acks=all hangs for 9 s at a period of 100 ms, window 4. Four probes are sent, six wait. At 1.0 s the first one's time is up;
+what is due now travels on a second connection, and so on. When the hang ends, twelve old requests are answered, not ninety.
 """
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from pipelines.brokers.kafka.connection import Address
 from pipelines.brokers.kafka.gate import Gate, Gates
 from pipelines.brokers.kafka.wire import ConnectionLost, NotSupported, Receiver, Wire, WireError
-from pipelines.brokers.probing import WAITING_FOR_CONNECTION, Flight
+from pipelines.brokers.probing import WAITING_FOR_ANSWER, WAITING_FOR_CONNECTION, Flight
 
 ASIDE_SECONDS = 10.0
 ASIDE_MAX = 2
+WINDOW_MIN = 4
+
+
+def window(period_us: int, lambda_us: int) -> int:
+    """How many requests may be on their way: what is due in a quarter of lambda, so that a distant cluster is no hindrance."""
+    return max(WINDOW_MIN, lambda_us // 4 // period_us)
 
 
 class Parcel(Receiver, Protocol):
@@ -51,56 +61,72 @@ class Channel:
     """The way to the leader of one group of partitions. `is_closing` is true while it closes a connection itself, so that what
     was in flight there can be told from what the broker cut off."""
 
-    def __init__(self, gates: Gates, needs: Needs) -> None:
+    def __init__(self, gates: Gates, needs: Needs, window: int) -> None:
         self.throttled_until_ns = 0
         self.is_closing = False
         self._gates = gates
         self._needs = needs
+        self._window = window
         self._gate: Gate | None = None
         self._wire: Wire | None = None
-        self._waiting: list[Parcel] = []
+        self._on_way = 0
+        self._answered_ns = 0
+        self._waiting: deque[Parcel] = deque()
         self._aside: list[Wire] = []
 
     @property
     def is_urgent(self) -> bool:
         """A probe waits for a connection."""
-        return bool(self._waiting)
+        return bool(self._waiting) and not self.is_ready
+
+    @property
+    def is_ready(self) -> bool:
+        """There is a connection for the next probe."""
+        return self._wire is not None and self._wire.is_usable
 
     def prepare(self, address: Address) -> None:
         """Makes for a connection before there is a probe to send."""
         self._turn_to(address)
-        if self._gate is not None and (self._wire is None or not self._wire.is_usable):
+        if self._gate is not None and not self.is_ready:
             self._gate.want(self)
 
     def send(self, parcel: Parcel, address: Address) -> None:
-        """Sends it to the listener at `address`, now or as soon as there is a connection."""
+        """Sends it to the listener at `address`: now, or when there is a connection with room for it."""
         if self._gate is None or self._gate.address != address:
             self._turn_to(address)
-        if self._wire is not None and self._wire.is_usable and self._post(self._wire, parcel):
-            return
+        wire = self._wire
+        if wire is not None and wire.is_usable:
+            if self._on_way < self._window and not self._waiting and self._post(wire, parcel):
+                return
+        else:
+            self._gates.at(address).want(self)
+        waits_for = WAITING_FOR_ANSWER if self.is_ready else WAITING_FOR_CONNECTION
         for flight in parcel.flights:
-            flight.waits_for = WAITING_FOR_CONNECTION
+            flight.waits_for = waits_for
         self._waiting.append(parcel)
-        self._gates.at(address).want(self)
 
     def overdue(self, parcel: Parcel) -> None:
         """The time of what it carries is up and no answer came."""
-        if parcel.wire is None:
-            self._waiting = [one for one in self._waiting if one is not parcel]
-        elif parcel.wire is self._wire and self._gate is not None:
+        while self._waiting and _is_over(self._waiting[0]):
+            self._waiting.popleft()
+        # A connection on which answers still come is slow, not stuck; another one would not be faster.
+        is_stuck = parcel.wire is not None and parcel.wire is self._wire and self._answered_ns < (parcel.flights[0].sent_ns or 0)
+        if is_stuck and self._gate is not None:
             self._put_aside()
             self._gate.want(self)
+
+    def answered(self, wire: Wire | None) -> None:
+        """A request on this connection was answered: there is room for the next."""
+        if wire is self._wire and wire is not None:
+            self._answered_ns = time.monotonic_ns()
+            self._on_way -= 1
+            self._send_waiting(wire)
 
     def lost(self, wire: Wire | None) -> None:
         """A connection ended with a request on it."""
         if wire is self._wire and self._gate is not None:
             self._wire = None
             self._gate.want(self)
-
-    @property
-    def is_ready(self) -> bool:
-        """There is a connection for the next probe."""
-        return self._wire is not None and self._wire.is_usable
 
     def connected(self, wire: Wire) -> None:
         """From the gate."""
@@ -112,15 +138,15 @@ class Channel:
             return
         self._put_aside()
         self._wire = wire
-        waiting, self._waiting = self._waiting, []
-        for parcel in waiting:
-            if not all(flight.is_over for flight in parcel.flights) and not self._post(wire, parcel):
-                self._waiting.append(parcel)
+        self._on_way = 0
+        self._send_waiting(wire)
 
     def refused(self, error: WireError, attempted_ns: int) -> None:
         """From the gate: an attempt that began at `attempted_ns` was refused."""
+        if self.is_ready:
+            return
         at_ns = time.monotonic_ns()
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, deque()
         for parcel in waiting:
             if all(flight.issued_ns <= attempted_ns for flight in parcel.flights):
                 parcel.refused(error, at_ns)
@@ -133,7 +159,15 @@ class Channel:
             self._gate.leave(self)
         for wire in [*self._aside, *([self._wire] if self._wire else [])]:
             self._end(wire)
-        self._aside, self._wire, self._waiting = [], None, []
+        self._aside, self._wire = [], None
+        self._waiting.clear()
+
+    def _send_waiting(self, wire: Wire) -> None:
+        while self._waiting and self._on_way < self._window and wire.is_usable:
+            parcel = self._waiting.popleft()
+            if not _is_over(parcel) and not self._post(wire, parcel):
+                self._waiting.appendleft(parcel)
+                return
 
     def _post(self, wire: Wire, parcel: Parcel) -> bool:
         try:
@@ -141,9 +175,11 @@ class Channel:
         except ConnectionLost:
             self.lost(wire)
             return False
+        self._on_way += 1
         parcel.wire = wire
         for flight in parcel.flights:
             flight.sent_ns = sent_ns
+            flight.waits_for = WAITING_FOR_ANSWER
         return True
 
     def _turn_to(self, address: Address) -> None:
@@ -177,6 +213,10 @@ class Channel:
         self.is_closing = True
         wire.close()
         self.is_closing = False
+
+
+def _is_over(parcel: Parcel) -> bool:
+    return all(flight.is_over for flight in parcel.flights)
 
 
 def _check(wire: Wire, needs: Needs) -> None:

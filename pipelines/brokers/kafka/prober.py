@@ -1,7 +1,7 @@
 """How is a Kafka cluster probed? The targets of all lanes, over one view of who leads what.
 
 Example: `prepare(place)`, `prober = KafkaProber(place, on_change)`, `await prober.open(deadline)`, then
-`prober.target("write", "lastack-canary-write", lambda_us=1_000_000).issue([flight])`.
+`prober.target(Kind.WRITE, Lane.RAW, "lastack-canary-write", Pace(100_000, 1_000_000)).issue([flight])`.
 """
 
 import time
@@ -18,7 +18,7 @@ from pipelines.brokers.kafka.raw_writes import RawWrites
 from pipelines.brokers.kafka.reads import Reads
 from pipelines.brokers.kafka.stock_client import StockClient
 from pipelines.brokers.kafka.wire import WireError
-from pipelines.brokers.probing import LeaderChange, ProbePlace, Target
+from pipelines.brokers.probing import LeaderChange, Pace, ProbePlace, Target
 from pipelines.domain.observations import Kind, Lane
 from pipelines.errors import ConnectionFailed
 
@@ -53,18 +53,18 @@ class KafkaProber:
         """The partitions of a topic."""
         return self._leaders.shards(resource)
 
-    def target(self, kind: Kind, lane: Lane, resource: str, lambda_us: int) -> Target:
+    def target(self, kind: Kind, lane: Lane, resource: str, times: Pace) -> Target:
         """Where the probes of a lane go."""
         target: Target
         if lane is Lane.CLIENT:
             target = StockClient(topic=resource, connection=self._connection, leaders=self._leaders)
         elif lane is Lane.READ:
-            target = Reads(topic=resource, leaders=self._leaders, gates=self._gates)
+            target = Reads(topic=resource, times=times, leaders=self._leaders, gates=self._gates)
         else:
             target = RawWrites(
                 topic=resource,
                 acks=ACKS_LEADER if kind is Kind.WRITE else ACKS_ALL,
-                lambda_us=lambda_us,
+                times=times,
                 leaders=self._leaders,
                 gates=self._gates,
                 connections_max=self._connections_max,

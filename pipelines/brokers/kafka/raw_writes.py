@@ -21,11 +21,11 @@ from kafka.protocol.producer import ProduceRequest
 
 from pipelines.brokers.base import Shard
 from pipelines.brokers.kafka import codes, produce
-from pipelines.brokers.kafka.channel import Channel
+from pipelines.brokers.kafka.channel import Channel, window
 from pipelines.brokers.kafka.gate import Gates
 from pipelines.brokers.kafka.leaders import Leader, Leaders
 from pipelines.brokers.kafka.wire import Wire, WireError, error_name
-from pipelines.brokers.probing import WAITING_FOR_ANSWER, Flight, Reply
+from pipelines.brokers.probing import Flight, Pace, Reply
 from pipelines.domain.observations import Outcome
 
 NEEDS = ((ProduceRequest, produce.VERSION),)
@@ -43,19 +43,23 @@ class RawWrites:
     gone: frozenset[str] = frozenset()
     tick_seconds: float | None = None
 
-    def __init__(self, *, topic: str, acks: int, lambda_us: int, leaders: Leaders, gates: Gates, connections_max: int = 256) -> None:
+    def __init__(self, *, topic: str, acks: int, times: Pace, leaders: Leaders, gates: Gates, connections_max: int = 256) -> None:
         self.topic = topic
         self.leaders = leaders
         self._acks = acks
-        self._timeout_ms = max(1, lambda_us // 1000)
+        self._timeout_ms = max(1, times.lambda_us // 1000)
+        self._window = window(times.period_us, times.lambda_us)
         self._gates = gates
         self._connections_max = connections_max
+        self._is_shared = False
         self._templates: dict[Shard, produce.ProduceTemplate] = {}
         self._channels: dict[tuple[object, ...], Channel] = {}
 
     async def open(self, deadline: float) -> None:
         """Connects every partition whose leader is known, until the deadline."""
-        for shard in self.leaders.shards(self.topic):
+        shards = self.leaders.shards(self.topic)
+        self._is_shared = len(shards) > self._connections_max
+        for shard in shards:
             leader = self.leaders.of(shard)
             if leader is not None:
                 self._channel(shard, leader).prepare(leader.address)
@@ -68,7 +72,9 @@ class RawWrites:
             self._send(flight)
 
     def overdue(self, flight: Flight) -> None:
-        """Excuses what a quota held up, and takes a new connection for what comes next."""
+        """Excuses what a quota held up, and takes a new connection for what comes next; what has an excuse proves nothing."""
+        if flight.excuse is not None:
+            return
         self.leaders.suspect()
         parcel = flight.carrier
         if isinstance(parcel, _Write):
@@ -100,14 +106,13 @@ class RawWrites:
 
     def _channel(self, shard: Shard, leader: Leader) -> Channel:
         key: tuple[object, ...] = shard
-        count = len(self.leaders.shards(self.topic))
-        if count > self._connections_max:
+        if self._is_shared:
             brokers = {leader.broker, *map(str, leader.replicas)}
-            slots = max(1, self._connections_max // max(1, len(brokers)))
+            slots = max(1, self._connections_max // len(brokers))
             key = (leader.broker, leader.replicas, int(shard.shard) % slots)
         channel = self._channels.get(key)
         if channel is None:
-            channel = self._channels[key] = Channel(self._gates, NEEDS)
+            channel = self._channels[key] = Channel(self._gates, NEEDS, self._window)
         return channel
 
 
@@ -126,7 +131,6 @@ class _Write:
     def post(self, wire: Wire) -> int:
         flight = self.flights[0]
         body = self.template.body(flight.payload, time.time_ns() // 1_000_000)
-        flight.waits_for = WAITING_FOR_ANSWER
         return wire.post(produce.API_KEY, produce.VERSION, body, self)
 
     def answered(self, frame: memoryview, received_ns: int) -> None:
@@ -135,6 +139,7 @@ class _Write:
             error, offset, appended_ms, throttle_ms = self.template.read(frame)
         except struct.error:
             flight.land(Reply(Outcome.UNKNOWN, received_ns, UNREADABLE))
+            self.channel.answered(self.wire)
             return
         if throttle_ms:
             self.channel.throttled_until_ns = received_ns + throttle_ms * 1_000_000
@@ -145,6 +150,7 @@ class _Write:
         else:
             server_at_us = appended_ms * 1000 if appended_ms >= 0 else None
             flight.land(Reply(Outcome.ACKED, received_ns, None, is_answered=True, position=offset, server_at_us=server_at_us))
+        self.channel.answered(self.wire)
 
     def failed(self, error: WireError) -> None:
         if self.channel.is_closing:

@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from kafka.protocol.consumer import FetchRequest
 
 from pipelines.brokers.kafka import codes, fetch
-from pipelines.brokers.kafka.channel import Channel
+from pipelines.brokers.kafka.channel import Channel, window
 from pipelines.brokers.kafka.gate import Gates
 from pipelines.brokers.kafka.leaders import Leader, Leaders
 from pipelines.brokers.kafka.wire import Wire, WireError, error_name
-from pipelines.brokers.probing import WAITING_FOR_ANSWER, Flight, Reply
+from pipelines.brokers.probing import Flight, Pace, Reply
 from pipelines.domain.observations import Outcome
 
 NEEDS = ((FetchRequest, fetch.VERSION),)
@@ -39,10 +39,11 @@ class Reads:
     gone: frozenset[str] = frozenset({"OFFSET_OUT_OF_RANGE", fetch.OTHER_RECORD})
     tick_seconds: float | None = None
 
-    def __init__(self, *, topic: str, leaders: Leaders, gates: Gates) -> None:
+    def __init__(self, *, topic: str, times: Pace, leaders: Leaders, gates: Gates) -> None:
         self.topic = topic
         self.leaders = leaders
         self._gates = gates
+        self._window = window(times.period_us, times.lambda_us)
         self._channels: dict[str, Channel] = {}
 
     async def open(self, deadline: float) -> None:
@@ -76,7 +77,9 @@ class Reads:
             channel.send(parcel, leaders[broker].address)
 
     def overdue(self, flight: Flight) -> None:
-        """Excuses what a quota held up, and takes a new connection for what comes next."""
+        """Excuses what a quota held up, and takes a new connection for what comes next; what has an excuse proves nothing."""
+        if flight.excuse is not None:
+            return
         self.leaders.suspect()
         parcel = flight.carrier
         if isinstance(parcel, _Read):
@@ -98,7 +101,7 @@ class Reads:
     def _channel(self, leader: Leader) -> Channel:
         channel = self._channels.get(leader.broker)
         if channel is None:
-            channel = self._channels[leader.broker] = Channel(self._gates, NEEDS)
+            channel = self._channels[leader.broker] = Channel(self._gates, NEEDS, self._window)
         return channel
 
 
@@ -114,8 +117,6 @@ class _Read:
         self.wire: Wire | None = None
 
     def post(self, wire: Wire) -> int:
-        for flight in self.flights:
-            flight.waits_for = WAITING_FOR_ANSWER
         body = fetch.body(self.target.topic, [_wanted(flight) for flight in self.flights])
         return wire.post(fetch.API_KEY, fetch.VERSION, body, self)
 
@@ -131,6 +132,7 @@ class _Read:
             flight.land(reply)
             if reply.outcome is not Outcome.ACKED:
                 self.target.leaders.suspect()
+        self.channel.answered(self.wire)
 
     def failed(self, error: WireError) -> None:
         if self.channel.is_closing:

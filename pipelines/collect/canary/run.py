@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipelines.brokers import systems
 from pipelines.brokers.base import Shard
-from pipelines.brokers.probing import Flight, LeaderChange, ProbePlace, Prober, Reply
+from pipelines.brokers.probing import Flight, LeaderChange, Pace, ProbePlace, Prober, Reply
 from pipelines.collect.canary.committed import Committed
 from pipelines.collect.canary.config import LANES, CanaryConfig
 from pipelines.collect.canary.identity import Stamp
@@ -99,7 +99,7 @@ class Canary:
     def _lane(self, name: str, committed: dict[Shard, Committed]) -> Lane:
         config, spec, topic = self._config, LANES[name], self._config.topic(name)
         period_us, lambda_us = config.period_us(name), config.lambda_ms * 1000
-        target = self._prober.target(spec.kind, spec.lane, topic, lambda_us)
+        target = self._prober.target(spec.kind, spec.lane, topic, Pace(period_us, lambda_us))
         times = Timetable(
             period_us=period_us,
             lambda_us=lambda_us,
