@@ -36,12 +36,13 @@ Proof = tuple[Stream, Outage]
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A broker that was not serving, and the outages that prove it."""
+    """A broker that was not serving, and the outages that prove it; `rows` names those of them that were written to or read."""
 
     broker: str
     start: Bounds
     end: Bounds
     proof: tuple[Proof, ...]
+    rows: tuple[str, ...]
     fenced: Bounds | None
 
     def covers(self, instant: Bounds) -> bool:
@@ -142,7 +143,18 @@ def _absences_of(known: _Known, broker: str, proofs: list[Proof]) -> Iterator[Ab
             continue
         is_sure = fenced is not None or 2 * sum(outage.is_long for _, outage in group) > len(group)
         if is_sure and (fenced is not None or _all_stopped(known, broker, group, start.high, silent_to)):
-            yield Absence(broker, start, _end(known, broker, start.high, fenced, group), tuple(group), fenced)
+            yield _absence(known, broker, start, fenced, group)
+
+
+def _absence(known: _Known, broker: str, start: Bounds, fenced: Bounds | None, group: list[Proof]) -> Absence:
+    rows = tuple(
+        f"{stream.resource}/{stream.shard}/{stream.kind}/{stream.lane}@{outage.first_bad_issued_us}"
+        for stream, outage in group
+        if stream.kind != Kind.LEADER
+    )
+    rows = rows or (f"{len(group)} partitions led by broker {broker} that did not answer",)
+    begin = start.high if start.high is not None else 0
+    return Absence(broker, start, _end(known, broker, begin, fenced, group), tuple(group), rows, fenced)
 
 
 def _simultaneous(proofs: list[Proof]) -> Iterator[list[Proof]]:
@@ -245,7 +257,7 @@ def _seen_by_followers(known: _Known, broker: str, fenced: Bounds) -> Iterator[A
     if any(_is_fenced_in(each, group) for other in facts.broker_events if other != broker for each in _fencings(facts, other)):
         # Somebody else was missing, too: the writes may have waited for him, and for this one only later.
         start = Bounds(start.low, fenced.high)
-    yield Absence(broker, start, _end(known, broker, start.high or at, fenced, group), tuple(group), fenced)
+    yield _absence(known, broker, start, fenced, group)
 
 
 # --- signs of life ----------------------------------------------------------------------------------------------------

@@ -80,6 +80,8 @@ def _changes(event: Control, fenced: dict[str, list[int]], leaving: set[str]) ->
         return
     if event.resource is None or event.shard is None or event.previous_isr is None:
         return
+    if event.isr == event.previous_isr and event.event == ControlEvent.PARTITION_CHANGED:
+        return
     partition = Partition(event.resource, event.shard)
     at = Bounds(event.started_at_us, event.ended_at_us)
     after = event.isr or ()

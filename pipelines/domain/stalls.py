@@ -15,12 +15,14 @@ led by 1 loses it in the same batch and is acknowledged again by 8090. u4's acks
 [8050, 8090].
 """
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from pipelines.domain.brokers import Absence, touches
 from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import is_good
-from pipelines.domain.intervals import Bounds
+from pipelines.domain.intervals import Bounds, known
 from pipelines.domain.leadership import leader_changes
 from pipelines.domain.observations import Control, Kind, Lane, Probes
 from pipelines.domain.replication import partitions, state_at
@@ -45,13 +47,13 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
     everyone = partitions(facts)
     for absence in broker_absences:
         begin = absence.start.high if absence.start.high is not None else 0
-        released = _releases(facts, durable, absence)
+        followed = _followed(facts, durable, absence)
         for partition in everyone:
             state = state_at(facts, partition, begin)
             if state is None or absence.broker not in (state.isr or ()) or state.leader in (None, absence.broker):
                 continue
             removal = _removal(facts, absence, partition)
-            end = absence.end if removal is None else _reached(facts, absence, partition, removal, released)
+            end = absence.end if removal is None else _reached(facts, absence, partition, removal, followed)
             if was_served(probed.get(partition, ()), absence.start, end):
                 continue
             found = seen_in(durable.get(partition, ()), absence)
@@ -99,13 +101,39 @@ def _removal(facts: Facts, absence: Absence, partition: Partition) -> Control | 
     return None
 
 
-Release = tuple[str, Control, int]
-"""A leader, a change, and an instant by which the leader certainly followed that change."""
+@dataclass(slots=True)
+class _Followed:
+    """By when leaders had certainly followed the metadata log, and how far: (leader, change, instant), asked again and again."""
+
+    by_stamp: dict[tuple[str, int], int] = field(default_factory=dict)
+    by_offset: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, releases: Iterable[tuple[str, Control, int]]) -> "_Followed":
+        """Sorted so that a question takes no longer for ten thousand partitions than for ten."""
+        found = cls()
+        for leader, change, by_us in releases:
+            key = (leader, change.started_at_us)
+            found.by_stamp[key] = min(by_us, found.by_stamp.get(key, by_us))
+            found.by_offset.setdefault(leader, []).append((_offset(change), by_us))
+        for leader, offsets in found.by_offset.items():
+            earliest: list[tuple[int, int]] = []
+            for offset, by_us in sorted(offsets, reverse=True):
+                earliest.append((offset, min(by_us, earliest[-1][1] if earliest else by_us)))
+            found.by_offset[leader] = earliest[::-1]
+        return found
+
+    def by(self, leader: str, change: Control) -> int | None:
+        """The earliest instant by which a leader had followed a change: by the same batch (one stamp), or a later offset."""
+        offsets = self.by_offset.get(leader, [])
+        index = bisect_left(offsets, (_offset(change), -1)) if change.position is not None else len(offsets)
+        later = offsets[index][1] if index < len(offsets) else None
+        return min(known(later, self.by_stamp.get((leader, change.started_at_us))), default=None)
 
 
-def _releases(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absence) -> list[Release]:
+def _followed(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absence) -> _Followed:
     """What leaders had followed, and by when: partitions on which acks=all writes went on, or that answered in a new epoch."""
-    found: list[Release] = []
+    found: list[tuple[str, Control, int]] = []
     for partition, of_partition in durable.items():
         removal = _removal(facts, absence, partition)
         if removal is None or removal.leader is None:
@@ -120,7 +148,7 @@ def _releases(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absen
             if change.leader is not None and absence.covers(at(change)):
                 answered = (run.first_decided_at_us for run in facts.answers.get(partition, ()) if _is_answer(run, change))
                 found += [(change.leader, change, by) for by in list(answered)[:1]]
-    return found
+    return _Followed.of(found)
 
 
 def _is_answer(run: Probes, change: Control) -> bool:
@@ -128,25 +156,20 @@ def _is_answer(run: Probes, change: Control) -> bool:
     return is_good(run) and run.leader == change.leader and run.term is not None and run.term == change.term
 
 
-def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Control, released: list[Release]) -> Bounds:
+def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Control, followed: _Followed) -> Bounds:
     """From the decision of a change to the instant by which the partition's leader certainly followed it."""
     low = removal.started_at_us
     if removal.leader == absence.broker:
         return at(removal)
-    by_log = [by for leader, change, by in released if leader == removal.leader and _is_not_before(change, removal) and by >= low]
-    if by_log:
-        return Bounds(low, min(by_log))
+    by_us = None if removal.leader is None else followed.by(removal.leader, removal)
+    if by_us is not None and by_us >= low:
+        return Bounds(low, by_us)
     shown = [
         run.first_decided_at_us + run.period_us
         for run in facts.answers.get(partition, ())
         if is_good(run) and run.isr is not None and absence.broker not in run.isr and run.first_decided_at_us >= low
     ]
     return Bounds(low, min(shown, default=None))
-
-
-def _is_not_before(change: Control, other: Control) -> bool:
-    """Whether who follows a change has followed the other: it is the same batch of the log (one stamp) or a later one."""
-    return change.started_at_us == other.started_at_us or _offset(change) >= _offset(other) > 0
 
 
 def _offset(event: Control) -> int:

@@ -139,11 +139,10 @@ class Watching:
 def step(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
     """Takes the next run of the stream, in order of issue. Returns the new state and the outages that are settled by it."""
     settled: tuple[Outage, ...] = ()
-    if state.clock_id not in (None, run.clock_id):
+    if state.clock_id != run.clock_id:
         # Instants of two clocks cannot be compared without an error bound: nothing seen before may bound what comes now.
         settled = tuple(_cut(state.outage))
-        state = Watching()
-    state = replace(state, clock_id=run.clock_id)
+        state = Watching(clock_id=run.clock_id)
     if run.outcome == Outcome.VOID:
         return _void(state, run), settled
     state, more = _good(state, run) if is_good(run) else _bad(state, run)
@@ -198,10 +197,10 @@ def _void(state: Watching, run: Probes) -> Watching:
 
 def _good(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
     good = GoodRun.of(run)
-    goods = _pruned((*state.goods, good))
+    goods = _pruned(state.goods, good)
     outage = state.outage
     if outage is None:
-        return replace(state, goods=goods), ()
+        return Watching(goods, None, state.clock_id), ()
     outage = replace(
         outage,
         next_good=outage.next_good or good.first_issued_from(outage.earliest_decided_us),
@@ -209,8 +208,8 @@ def _good(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
         is_interrupted=True,
     )
     if outage.is_over(run.last_issued_at_us):
-        return replace(state, goods=goods, outage=None), (outage,)
-    return replace(state, goods=goods, outage=outage), ()
+        return Watching(goods, None, state.clock_id), (outage,)
+    return Watching(goods, outage, state.clock_id), ()
 
 
 def _bad(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
@@ -286,9 +285,11 @@ def _gap(run: Probes) -> int:
     return run.period_us + run.lambda_us
 
 
-def _pruned(goods: tuple[GoodRun, ...]) -> tuple[GoodRun, ...]:
+def _pruned(goods: tuple[GoodRun, ...], latest: GoodRun) -> tuple[GoodRun, ...]:
     """Of the goods resolved before the latest issue only the last can become S; those that were in flight then, all can."""
-    latest = goods[-1].last_issued_us
-    resolved = [good for good in goods if good.last_decided_us < latest]
-    in_flight = tuple(good for good in goods if good.last_decided_us >= latest)
-    return (max(resolved, key=lambda good: good.last_issued_us), *in_flight) if resolved else in_flight
+    issued = latest.last_issued_us
+    if latest.last_resolved_before(issued) is not None:
+        return (latest,)
+    resolved = [good for good in goods if good.last_decided_us < issued]
+    in_flight = (good for good in goods if good.last_decided_us >= issued)
+    return (*sorted(resolved, key=lambda good: good.last_issued_us)[-1:], *in_flight, latest)

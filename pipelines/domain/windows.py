@@ -100,11 +100,5 @@ def at(event: Control) -> Bounds:
 
 def proof_of(absence: Absence | None, *changes: Control | None) -> tuple[str, ...]:
     """The rows that a window rests on."""
-    rows = [
-        f"{stream.resource}/{stream.shard}/{stream.kind}/{stream.lane}@{outage.first_bad_issued_us}"
-        for stream, outage in (absence.proof if absence else ())
-        if stream.kind != Kind.LEADER
-    ]
-    if absence and not rows:
-        rows = [f"{len(absence.proof)} partitions led by broker {absence.broker} that did not answer"]
-    return (*rows, *(f"metadata log offset {one.position}" for one in changes if one and one.position is not None))
+    offsets = (f"metadata log offset {one.position}" for one in changes if one and one.position is not None)
+    return (*(absence.rows if absence else ()), *offsets)
