@@ -11,7 +11,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 ARGS ?=
 
-.PHONY: help setup lock lock-jars demo test test-fast lint bench soak clean
+.PHONY: help setup lock lock-jars demo test test-fast truth lint bench soak clean
 
 help: ## print this help
 	@echo "Lastack measures the RTO and RPO of message brokers."; echo
@@ -40,6 +40,9 @@ test: setup ## the whole test suite: domain, Spark, real brokers, browser (15 mi
 
 test-fast: setup ## the tests without brokers, Spark or browser (60 s)
 	@$(PY) -m pytest -m "not spark and not system and not browser and not soak" $(ARGS)
+
+truth: setup ## hold 10,000 simulated outages against their truth (about a minute, no Spark)
+	@$(PY) -m pipelines.brokers.simulated $(ARGS)
 
 lint: setup ## ruff, mypy --strict, sqlfluff, import-linter
 	@$(VENV)/bin/ruff check .
