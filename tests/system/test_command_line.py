@@ -1,4 +1,4 @@
-"""`lastack demo` and `lastack measure` as a user runs them: exit codes, one line on an error, the JSON document, nothing left behind."""
+"""`lastack demo` and `lastack measure` as a user runs them: exit codes, one line on an error, the document, nothing left behind."""
 
 import json
 import os
