@@ -56,9 +56,7 @@ def kept(lines: list[Line]) -> list[Probes]:
 def histories(draw: st.DrawFn) -> list[Decided]:
     """Probes of one partition in order of issue, with slow and out-of-order answers, refusals, hangs, blindness, failovers, gaps
     in the numbering and positions that jump."""
-    stretches = draw(
-        st.lists(st.tuples(st.sampled_from("AAAUURRV"), st.integers(1, 8), st.integers(0, 2)), min_size=1, max_size=8)
-    )
+    stretches = draw(st.lists(st.tuples(st.sampled_from("AAAUURRV"), st.integers(1, 8), st.integers(0, 2)), min_size=1, max_size=8))
     probes: list[Decided] = []
     sequence, position = draw(st.integers(0, 3)), draw(st.integers(0, 3))
     for kind, length, jump in stretches:
