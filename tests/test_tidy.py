@@ -80,3 +80,61 @@ def test_all_configuration_of_tools_is_in_pyproject():
 def test_every_folder_of_tests_is_found_by_its_kind():
     files = [path for path in tracked("tests/*.py") if "def test_" in (REPOSITORY / path).read_text()]
     assert [str(path) for path in files if not path.name.startswith("test_")] == []
+
+
+def test_every_table_says_how_it_is_made():
+    from pipelines.bronze import OBSERVATIONS, QUARANTINE
+    from pipelines.ddl import table_names
+    from pipelines.silver import TABLES
+
+    derived = {table.name for table in TABLES}
+    selected = {f"{path.parent.name}.{path.stem}" for path in tracked("sql/gold/*.sql", "sql/silver/*.sql")}
+    assert derived & selected == set()
+    assert derived | selected | {OBSERVATIONS, QUARANTINE} == set(table_names())
+
+
+def test_every_silver_module_is_in_the_list_of_tables():
+    from pipelines.silver import TABLES
+
+    modules = {path.stem for path in tracked("pipelines/silver/*.py")} - {"__init__", "base"}
+    assert {f"silver.{name}" for name in modules} == {table.name for table in TABLES}
+
+
+def test_bronze_has_the_columns_of_the_landings_records_their_words_and_nothing_else():
+    import dataclasses
+
+    from pipelines.bronze import ADDED, OBSERVATIONS
+    from pipelines.ddl import columns
+    from pipelines.domain.observations import RECORDS
+
+    meanings = {"record": {"which record of the landing format the row is"}}
+    for kind in RECORDS.values():
+        for field in dataclasses.fields(kind):
+            meanings.setdefault(field.name, set()).add(field.metadata["says"])
+    found = {column.name: column for column in columns(OBSERVATIONS)}
+    assert found.keys() == meanings.keys() | set(ADDED)
+    # A span's two ends mean something else in each record; their column says where to look.
+    said = {name: found[name].comment for name in meanings.keys() - {"started_at_us", "ended_at_us"}}
+    assert {name: text for name, text in said.items() if text not in meanings[name]} == {}
+
+
+def test_a_column_of_bronze_is_required_where_every_record_requires_the_field():
+    import dataclasses
+
+    from pipelines.bronze import ADDED, OBSERVATIONS
+    from pipelines.ddl import columns
+    from pipelines.domain.observations import RECORDS
+
+    required = [{one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING} for kind in RECORDS.values()]
+    expected = set.intersection(*required) | {"record"} | set(ADDED)
+    assert {column.name for column in columns(OBSERVATIONS) if not column.is_nullable} == expected
+
+
+def test_every_select_names_the_columns_of_its_table():
+    from pipelines.ddl import columns
+
+    for path in tracked("sql/gold/*.sql", "sql/silver/*.sql"):
+        text = (REPOSITORY / path).read_text()
+        last = text[text.rindex("\nSELECT\n") if "\nSELECT\n" in text else 0 :]
+        missing = [one.name for one in columns(f"{path.parent.name}.{path.stem}") if not re.search(rf"\b{one.name}\b", last)]
+        assert (str(path), missing) == (str(path), [])
