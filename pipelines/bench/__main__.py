@@ -21,7 +21,7 @@ from pipelines.errors import LastackError
 from pipelines.workplace import Reporter
 
 DEFAULT_JSON = Path("build/bench.json")
-STYLES = {"met": "green", "missed": "red", "-": "dim"}
+STYLES = {"met": "green", "missed": "red", "void": "yellow", "-": "dim"}
 
 Run = Callable[[Bench], list[Figure]]
 
@@ -113,8 +113,9 @@ def _show(console: Console, document: dict[str, Any]) -> None:
             aim = "" if figure["aim"] is None else f"<= {figure['aim']:g}"
             verdict = f"[{STYLES[figure['verdict']]}]{figure['verdict']}[/]"
             table.add_row(figure["name"], f"{figure['value']:g} {figure['unit']}", aim, verdict, figure["method"])
-            if figure["limit"]:
-                table.add_row("", "", "", "", f"[dim]limit: {figure['limit']}[/dim]")
+            for word in ("limit", "void"):
+                if figure[word]:
+                    table.add_row("", "", "", "", f"[dim]{word}: {figure[word]}[/dim]")
     console.print(table)
 
 

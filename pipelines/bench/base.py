@@ -20,7 +20,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One result. `aim` is the most that it may be (None: there is no aim); `details` are what it was made of."""
+    """One result. `aim` is the most that it may be (None: there is no aim); `details` are what it was made of. `void` says why the
+    figure proves nothing, where it does not: what it was to be measured against did not happen."""
 
     name: str
     value: float
@@ -28,11 +29,14 @@ class Figure:
     method: str
     aim: float | None = None
     limit: str | None = None
+    void: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
-        """met, missed, or "-" without an aim."""
+        """met, missed, void, or "-" without an aim."""
+        if self.void is not None:
+            return "void"
         if self.aim is None:
             return "-"
         return "met" if self.value <= self.aim else "missed"
@@ -46,6 +50,7 @@ class Figure:
             "aim": self.aim,
             "verdict": self.verdict,
             "method": self.method,
+            "void": self.void,
             "limit": self.limit if self.verdict == "missed" else None,
             "details": self.details,
         }

@@ -67,8 +67,8 @@ def figures(measured: Measured, name: str) -> list[Figure]:
         about["p99_from_known_s"] = round(percentile(measured.alert_from_known, 0.99), 2)
     method, aim, limit = ABOUT[name]
     return [
-        Figure(f"{name} p50", round(percentile(samples, 0.5), 2), "s", method, None, None, about),
-        Figure(f"{name} p99", round(percentile(samples, 0.99), 2), "s", method, aim, limit, about),
+        Figure(f"{name} p50", round(percentile(samples, 0.5), 2), "s", method, details=about),
+        Figure(f"{name} p99", round(percentile(samples, 0.99), 2), "s", method, aim, limit, details=about),
     ]
 
 

@@ -35,6 +35,8 @@ from pipelines.settings import Home
 CASES = ((100, 10), (6, 100))
 RATIO_AIM = 1.3
 CORES_AIM = 0.5
+KEPT_UP = 0.95
+"""The share of probes that must be issued in time, and of the floor's records that must be acknowledged, for a figure to count."""
 SETTLE_SECONDS = 4.0
 TOPIC_SETTINGS = {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"}
 NOT_ISSUED = "NOT_ISSUED"
@@ -79,6 +81,7 @@ def _case(bench: Bench, lab: Lab, partitions: int, period_ms: int, seconds: floa
         "floor_cores": [round(before.cores, 3), round(after.cores, 3)],
         "load": load(),
     }
+    void = _void(canary, before, after)
     ratio = Figure(
         f"prober CPU / floor, {name}",
         round(canary.us_per_probe / floor_us, 2),
@@ -87,6 +90,7 @@ def _case(bench: Bench, lab: Lab, partitions: int, period_ms: int, seconds: floa
         RATIO_AIM,
         "librdkafka batches what waits for a partition and writes in C; the canary frames, times and judges each probe on its own "
         "in Python, over a connection for each partition, because librdkafka sends again what a broker refused (DECISIONS.md)",
+        void,
         details,
     )
     if partitions * 1000 // period_ms < 1000:
@@ -100,9 +104,19 @@ def _case(bench: Bench, lab: Lab, partitions: int, period_ms: int, seconds: floa
         f"{partitions * 1000 // period_ms} probes a second in half a core would be "
         f"{CORES_AIM * 1e6 * period_ms / 1000 / partitions:.0f} us for each: a request framed, sent, received, parsed and judged in "
         "Python takes more; fewer partitions or a longer period fit in proportion",
+        void,
         details,
     )
     return [ratio, cores]
+
+
+def _void(canary: Cost, *floors: Cost) -> str | None:
+    """A prober, or a floor, that does not keep up costs little and proves nothing."""
+    if min(floor.acked for floor in floors) < KEPT_UP:
+        return f"the brokers acknowledged {min(floor.acked for floor in floors):.0%} of the floor's records in time: there was no floor"
+    if canary.in_time < KEPT_UP:
+        return f"the canary issued {canary.in_time:.0%} of its probes in time: it did not keep up"
+    return None
 
 
 def _floor(bench: Bench, lab: Lab, topic: str, partitions: int, period_ms: int, seconds: float) -> Cost:

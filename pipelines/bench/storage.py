@@ -73,7 +73,7 @@ def run(bench: Bench) -> list[Figure]:
         "and the values of the brokers, which the partitions of a small cluster share among few"
     )
     return [
-        Figure("bronze, partition and day", round(total * scale, 1), "KB", METHOD, AIM_KB, limit, details),
+        Figure("bronze, partition and day", round(total * scale, 1), "KB", METHOD, AIM_KB, limit, details=details),
         Figure(
             "bronze, partition and day, its own rows",
             round(own * scale, 1),
@@ -81,7 +81,7 @@ def run(bench: Bench) -> list[Figure]:
             f"{METHOD}; only probes and partition_metrics, without what brokers and collectors write once for all partitions",
             AIM_KB,
             limit,
-            details,
+            details=details,
         ),
     ]
 

@@ -6,13 +6,15 @@ due once a millisecond, as the canary's does. Everything that makes a probe a me
 deadline, no lane. It is a process of its own, so its CPU time is its cost, librdkafka's threads included.
 
 Example: `python -m pipelines.brokers.kafka.floor 127.0.0.1:9092 topic 100 10 10` writes 10,000 records a second for 10 s and prints
-`{"issued": 100000, "acked": 100000, "in_time": 99870, "cpu_seconds": 6.1, "seconds": 10.0}`.
+`{"issued": 100000, "acked": 100000, "in_time": 99870, "cpu_seconds": 6.1,
+"seconds": 10.0, "errors": {}}`.
 """
 
 import json
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -34,6 +36,7 @@ class Floor:
     in_time: int = 0
     cpu_seconds: float = 0.0
     seconds: float = 0.0
+    errors: Counter[str] = field(default_factory=Counter)
 
 
 def run(bootstrap: str, topic: str, partitions: int, period_ms: float, seconds: float) -> Floor:
@@ -55,6 +58,7 @@ def run(bootstrap: str, topic: str, partitions: int, period_ms: float, seconds: 
     producer.flush(FLUSH_SECONDS)
     loop.floor.cpu_seconds = time.process_time() - cpu
     loop.floor.seconds = time.monotonic() - began
+    loop.floor.errors["NOT_REPORTED"] = len(producer)
     return loop.floor
 
 
@@ -79,7 +83,10 @@ class _Loop:
             time.sleep(max(TICK_SECONDS, min(due - time.monotonic(), until - now)))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:  # noqa: ARG002 - librdkafka's own signature
-        self.floor.acked += error is None
+        if error is None:
+            self.floor.acked += 1
+        else:
+            self.floor.errors[error.name()] += 1
 
 
 def main(arguments: list[str]) -> None:
