@@ -82,7 +82,7 @@ def histories(draw: st.DrawFn) -> list[Decided]:
 
 
 def bounds(outage: Outage) -> tuple[Any, ...]:
-    """What the fold says of an outage."""
+    """What the fold says of an outage. Voids at its end may be counted to it or not: they bound nothing."""
     before, after = outage.before, outage.after
     return (
         outage.first_bad_issued_us,
@@ -94,7 +94,6 @@ def bounds(outage: Outage) -> tuple[Any, ...]:
         outage.bad_probes,
         outage.rejected_probes,
         outage.answered_probes,
-        outage.void_probes,
     )
 
 
