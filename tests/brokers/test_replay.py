@@ -89,7 +89,7 @@ def decoded(defined: Definitions, is_control: bool, value: bytes) -> Fields:
 
 
 def assert_says(ours: Any, dumped: Any) -> None:
-    """The dump leaves defaults out, names fields inCamelCase and prints ids as base64."""
+    """The dump leaves defaults out, names fields inCamelCase and prints ids and bytes as base64."""
     if isinstance(dumped, dict):
         for name, value in dumped.items():
             assert_says(ours[re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()], value)
@@ -99,6 +99,8 @@ def assert_says(ours: Any, dumped: Any) -> None:
             assert_says(mine, theirs)
     elif isinstance(ours, uuid.UUID):
         assert base64.urlsafe_b64encode(ours.bytes).decode().rstrip("=") == dumped
+    elif isinstance(ours, bytes):
+        assert base64.b64encode(ours).decode() == dumped
     else:
         assert ours == dumped
 

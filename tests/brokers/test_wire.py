@@ -14,7 +14,7 @@ from pipelines.brokers.kafka.check import check
 from pipelines.brokers.kafka.cluster import Cluster
 from pipelines.brokers.kafka.connection import Address, Connection, Security
 from pipelines.brokers.kafka.link import Link
-from pipelines.brokers.kafka.metadata import Metadata, PartitionInfo, TopicInfo, not_older
+from pipelines.brokers.kafka.metadata import Metadata, PartitionInfo, TopicInfo, is_older, not_older
 from pipelines.brokers.kafka.wire import NoAnswer, NotKafka, NotReached, Wire, WireError, error_name
 from pipelines.errors import ConnectionFailed, LastackError
 
@@ -233,6 +233,13 @@ def test_a_broker_that_is_gone_is_refused_at_once_and_found_again_when_it_is_bac
 def view(epoch: int, leader: int, topic_id: str = "t") -> Metadata:
     info = PartitionInfo(leader, epoch, (leader,), (1, 2))
     return Metadata("c", {}, {"orders": TopicInfo(topic_id, False, None, {0: info})})
+
+
+def test_an_answer_is_older_as_a_whole_when_any_partition_s_epoch_is() -> None:
+    assert is_older(view(4, 1), view(5, 2))
+    assert not is_older(view(5, 2), view(5, 2))
+    assert not is_older(view(6, 2), view(5, 2))
+    assert not is_older(view(0, 1, "made anew"), view(5, 2))
 
 
 def test_what_is_known_of_a_partition_never_goes_back_to_an_older_epoch() -> None:

@@ -24,7 +24,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from pipelines.brokers.kafka.connection import Address, Connection
 from pipelines.brokers.kafka.link import Link
-from pipelines.brokers.kafka.metadata import BrokerInfo, Metadata, TopicPartition, error_or_none, not_older, read_metadata
+from pipelines.brokers.kafka.metadata import BrokerInfo, Metadata, TopicPartition, error_or_none, is_older, read_metadata
 from pipelines.brokers.kafka.wire import Answer, NoAnswer, NotReached, WireError
 
 LATEST = -1
@@ -34,6 +34,8 @@ EARLIEST = -2
 
 HEDGE_SECONDS = 0.25
 """How long the broker that is asked for metadata may be silent before another one is asked as well."""
+OLDER_ANSWERS_MAX = 100
+"""After so many answers in a row that are older than what is known, the cluster itself has gone back (it was restored)."""
 CLIENT_REPLICA = -1
 
 
@@ -71,11 +73,17 @@ class Cluster:
         self._bootstrap = {address: Link(address, connection) for address in connection.bootstrap}
         self._known = _Known()
         self._preferred: Link | None = None
+        self._older_answers = 0
 
     @property
     def metadata(self) -> Metadata:
         """The newest that `refresh` was told; empty before the first."""
         return self._known.metadata
+
+    @property
+    def answered_by(self) -> Address | None:
+        """Who answered last of those that could be asked: the newest metadata is its view. None before the first answer."""
+        return None if self._preferred is None else self._preferred.address
 
     @property
     def cluster_id(self) -> str:
@@ -85,7 +93,9 @@ class Cluster:
     async def refresh(self, deadline: float, topics: Iterable[str] | None = None) -> Metadata:
         """Asks what clients are told of the brokers and of the topics (None: all of them), and keeps it.
 
-        The broker that answered last is asked first; after HEDGE_SECONDS of silence, or a failure, another one is too.
+        The broker that answered last is asked first; after HEDGE_SECONDS of silence, or a failure, another one is too. An answer
+        about all topics that shows any partition in an older leader epoch than is known is older as a whole (a broker takes the
+        controller's decisions in their order): what is known stays, and another broker is asked next time.
         Raises the last WireError when none answered by the deadline.
         """
         request = MetadataRequest(
@@ -96,9 +106,15 @@ class Cluster:
         self._preferred = link
         fresh = read_metadata(answer)
         await self._relink(fresh.brokers)
-        if topics is None:
-            self._known.metadata = not_older(self._known.metadata, fresh)
-        return self._known.metadata if topics is None else fresh
+        if topics is not None:
+            return fresh
+        if is_older(fresh, self._known.metadata) and self._older_answers < OLDER_ANSWERS_MAX:
+            self._older_answers += 1
+            self._preferred = next((one for one in self._known.links.values() if one is not link), link)
+        else:
+            self._older_answers = 0
+            self._known.metadata = fresh
+        return self._known.metadata
 
     async def list_offsets(self, node: int, which: Mapping[TopicPartition, int], deadline: float, timestamp: int = LATEST) -> Answer:
         """Asks a leader for an offset of each partition, in one request.

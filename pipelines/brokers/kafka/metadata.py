@@ -112,6 +112,18 @@ def _topic(one: Any) -> TopicInfo:
     return TopicInfo(topic_id, bool(one.is_internal), error_or_none(one.error_code), partitions)
 
 
+def is_older(one: Metadata, other: Metadata) -> bool:
+    """Whether `one` shows any partition in an older leader epoch than `other` does."""
+    for name, topic in one.topics.items():
+        known = other.topics.get(name)
+        if known is not None and known.topic_id == topic.topic_id:
+            for number, info in topic.partitions.items():
+                before = known.partitions.get(number)
+                if before is not None and info.leader_epoch < before.leader_epoch:
+                    return True
+    return False
+
+
 def not_older(old: Metadata, fresh: Metadata) -> Metadata:
     """The fresh metadata, but for partitions of which a broker that lags behind tells an older leader epoch than is known."""
     topics = {}

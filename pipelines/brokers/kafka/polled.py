@@ -3,8 +3,9 @@
 The rule: where neither the controllers nor a node's folder can be read, what clients are told is compared with what they were
 told a poll ago. A decision was made before the answer that shows it. It need not have been made after the asking of the one
 that does not show it yet, for a broker learns of decisions a little later (some 50 ms, measured): so its bounds begin one
-poll before that, which holds while brokers lag by less than a poll. Two changes within one poll are seen as one.
-`DescribeQuorum`, where the cluster lets us ask it, tells the active controller in the same way.
+poll before that, which holds while brokers lag by less than a poll. The first answer of another broker than before is not
+compared: it may be the older of the two. Two changes within one poll are seen as one. `DescribeQuorum`, where the cluster
+lets us ask it, tells the active controller in the same way.
 
 It cannot tell eligible replicas, unclean elections, controlled shutdowns or a controller's silence: those stay absent.
 
@@ -22,7 +23,7 @@ from kafka.protocol.admin import DescribeQuorumRequest
 
 from pipelines.brokers.base import BadPosition, Decided, Decision
 from pipelines.brokers.kafka.cluster import Cluster
-from pipelines.brokers.kafka.connection import Connection
+from pipelines.brokers.kafka.connection import Address, Connection
 from pipelines.brokers.kafka.controller import METADATA_TOPIC
 from pipelines.brokers.kafka.metadata import Metadata
 from pipelines.brokers.kafka.metadata_state import NO_LEADER, At, BrokerState, MetadataState, PartitionState, differences, text
@@ -46,6 +47,7 @@ class AdminPoll:
         self._state: MetadataState | None = None
         self._controller: tuple[int, int] | None = None
         self._asked_us = 0
+        self._answered_by: Address | None = None
         self._asked_before_us = 0
         """When the poll before the last one was asked."""
 
@@ -85,6 +87,9 @@ class AdminPoll:
     async def _poll(self) -> list[Decision]:
         asked_us = self._clock.now_us()
         metadata = await self._cluster.refresh(time.monotonic() + ANSWER_SECONDS)
+        is_of_another, self._answered_by = self._cluster.answered_by != self._answered_by, self._cluster.answered_by
+        if is_of_another and self._state is not None:
+            return []
         controller = await self._active_controller()
         at = At(None, self._asked_before_us, self._clock.now_us())
         before, after = self._state, _state(metadata, self._state)
