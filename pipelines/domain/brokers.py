@@ -132,7 +132,7 @@ def _was_moved(facts: Facts, stream: Stream, leader: str, outage: Outage) -> boo
 
 
 def _absences_of(known: _Known, broker: str, proofs: list[Proof]) -> Iterator[Absence]:
-    fencings = _fencings(known.facts, broker)
+    fencings = [at for at in _fencings(known.facts, broker) if not is_leaving(known.facts, broker, at.low or 0)]
     for group in _simultaneous(proofs):
         fenced = next((at for at in fencings if _is_fenced_in(at, group)), None)
         start = _start(group, fenced)
