@@ -16,7 +16,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 
 from pipelines.domain.landing import VOCABULARY
 from pipelines.domain.observations import FORMAT, RECORDS
-from pipelines.lakehouse import Lakehouse
+from pipelines.lakehouse import Lakehouse, instant_sql
 
 OBSERVATIONS = "bronze.observations"
 QUARANTINE = "bronze.quarantine"
@@ -28,11 +28,11 @@ QUARANTINE_ROWS_MAX = 10_000
 
 
 def parsed(lines: DataFrame, schema: StructType) -> DataFrame:
-    """Lines (columns `value`, `file`) with every column of the observations' `schema`, and `reason`, NULL for a good line."""
+    """Lines (columns `value`, `file`, `landed_at`) with every column of the observations' `schema`, and `reason` (NULL: good)."""
     landed = [field for field in schema if field.name not in ADDED]
     fields = [StructField("format", LongType()), *(StructField(one.name, one.dataType) for one in landed), CORRUPT]
     body = f.from_json("value", StructType(fields), {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT.name})
-    rows = lines.withColumn("body", body).select("value", "file", "body.*")
+    rows = lines.withColumn("body", body).select("value", "file", "landed_at", "body.*")
     rows = rows.withColumn("reason", _reason())
     for one in landed:
         if isinstance(one.dataType, BooleanType) and one.name in DEFAULT_FALSE:
@@ -116,7 +116,7 @@ def _text(name: str) -> Column:
 
 def bound_quarantine(lakehouse: Lakehouse) -> None:
     """Keeps the newest lines of the quarantine: a collector gone mad must not fill the disk with its nonsense."""
-    newest = lakehouse.read(QUARANTINE).select("ingested_at").orderBy(f.col("ingested_at").desc())
-    oldest_kept = newest.limit(QUARANTINE_ROWS_MAX + 1).agg(f.count("*"), f.min("ingested_at")).collect()[0]
-    if oldest_kept[0] > QUARANTINE_ROWS_MAX:
-        lakehouse.delete(QUARANTINE, f"ingested_at <= TIMESTAMP '{oldest_kept[1]}'")
+    newest = lakehouse.read(QUARANTINE).select(f.unix_micros("ingested_at").alias("at_us")).orderBy(f.col("at_us").desc())
+    rows, oldest_us = newest.limit(QUARANTINE_ROWS_MAX + 1).agg(f.count("*"), f.min("at_us")).collect()[0]
+    if rows > QUARANTINE_ROWS_MAX:
+        lakehouse.delete(QUARANTINE, f"ingested_at <= {instant_sql(oldest_us)}")

@@ -45,11 +45,13 @@ class Region:
     positions: list[Row] = field(default_factory=list)
 
 
-def region(observations: DataFrame, from_us: int, clusters: list[str], seeds: dict[str, list[OutOfSync]]) -> Region:
+def region(
+    observations: DataFrame, from_us: int, clusters: list[str], seeds: dict[str, list[OutOfSync]], margin_us: int = MARGIN_US
+) -> Region:
     """Derives every silver row of the region that begins at `from_us` (microseconds since the epoch) of some clusters."""
     facts = observations.where(
-        (f.col("day") >= f.to_date(f.timestamp_micros(f.lit(from_us - MARGIN_US))))
-        & (f.col("ended_at_us") >= from_us - MARGIN_US)
+        (f.col("day") >= f.to_date(f.timestamp_micros(f.lit(from_us - margin_us))))
+        & (f.col("ended_at_us") >= from_us - margin_us)
         & f.col("cluster_id").isin(*clusters)
         & f.col("record").isin(*RELEVANT)
     )

@@ -11,12 +11,14 @@ Example: `lakehouse.replace("gold.outages", rows, "cluster_id = 'c' AND started_
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pyspark
 from delta.tables import DeltaTable
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -25,6 +27,7 @@ from pyspark.sql.types import StructType
 
 from pipelines import jars
 from pipelines.errors import LakehouseError
+from pipelines.java import find_java
 from pipelines.resources import resource
 from pipelines.settings import Home
 
@@ -55,6 +58,9 @@ SESSION: dict[str, str] = {
 """What a small local session needs; a cluster's own spark-defaults may override by being given to `session`."""
 
 
+STOP_SECONDS = 30
+
+
 @contextmanager
 def session(
     home: Home,
@@ -67,28 +73,49 @@ def session(
     """The one SparkSession of this process, stopped at the end.
 
     `pass_fds` are file descriptors that the JVM inherits: a lock held through one of them is held until the JVM, too, is gone.
+    Raises UsageError where there is no Java that Spark runs on.
     """
+    temporary = home.stream / "tmp"
+    temporary.mkdir(parents=True, exist_ok=True)
     options = SESSION | {
         "spark.jars": ",".join(str(path) for path in jars.ensure("spark").paths),
         "spark.sql.warehouse.dir": str(home.lakehouse),
         "spark.driver.memory": memory,
-        "spark.local.dir": str(home.stream / "tmp"),
+        "spark.local.dir": str(temporary),
     }
     options |= extra or {}
+    options["spark.driver.extraJavaOptions"] += f" -Dlog4j2.configurationFile={resource('conf', 'spark', 'log4j2.properties').as_uri()}"
     arguments = shlex.join(word for key, value in options.items() for word in ("--conf", f"{key}={value}"))
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master {master} {arguments} pyspark-shell"
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers unpickle our functions: they need this environment, not the system's
-    (home.stream / "tmp").mkdir(parents=True, exist_ok=True)
+    os.environ |= {
+        "PYSPARK_SUBMIT_ARGS": f"--master {master} {arguments} pyspark-shell",
+        # Workers unpickle our functions: they need this environment, not the system's.
+        "PYSPARK_PYTHON": sys.executable,
+        # A Java that Spark does not run on, or another Spark, may be what this shell is set up for.
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    }
     gateway = launch_gateway(popen_kwargs={"pass_fds": pass_fds})  # type: ignore[no-untyped-call]
-    spark = SparkSession(SparkContext(gateway=gateway))
-    spark.sparkContext.setLogLevel("ERROR")
     try:
-        yield spark
+        spark = SparkSession(SparkContext(gateway=gateway))
+        try:
+            yield spark
+        finally:
+            spark.stop()
     finally:
-        spark.stop()
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(timeout=30)
+        _end(gateway)
+
+
+def _end(gateway: Any) -> None:
+    """Ends the JVM, and forgets it, so that this process may start another one."""
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(timeout=STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    SparkContext._gateway = None  # noqa: SLF001 - pyspark keeps it for the next context, and has no other way to let it go
+    SparkContext._jvm = None  # noqa: SLF001
 
 
 class Lakehouse:
@@ -107,7 +134,7 @@ class Lakehouse:
         """Makes the tables that are not there, and checks the columns of those that are."""
         for table in tables:
             folder = Path(self.path(table))
-            if not (folder / "_delta_log").is_dir():
+            if not any((folder / "_delta_log").glob("*.json")):
                 self.spark.sql(ddl(table, folder))
             expected = self._declared(table)
             found = self.spark.read.format("delta").load(str(folder)).schema

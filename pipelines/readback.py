@@ -1,11 +1,15 @@
 """What is really in the canary topics? The bounded read by Spark's Kafka source that decides what was lost.
 
-The rule: when an outage of a written lane is over, or a leader changed, and at least hourly, every canary partition is read from the
-first record that the unsettled region acknowledged (or from where an old epoch ended) to the high watermark. The log's start is read
-before and after. Every intact identity found becomes part of a run; the runs of a partition are one `ReadBack` observation, which goes
-through the landing like any other. The verdict is the domain's (`data_loss`), not ours.
+The rule: when an outage of a lane that writes is over, or a leader changed, and at least hourly, every canary partition is read from
+the first record that the unsettled region acknowledged, or from where the last read-back ended, whichever is earlier, to the high
+watermark. The log's start is read before and after. Every intact identity found becomes part of a run; the runs of a partition are
+one `ReadBack` observation, which goes through the landing like any other. The verdict is the domain's (`data_loss`), not ours.
 
-A read-back runs beside the stream in a thread of its own: a cluster that does not answer delays no batch and is asked again.
+A read-back runs beside the stream in a thread of its own: a cluster that does not answer delays no batch and is asked again, with
+growing pauses. While a lane that writes is out, a mere change of leader waits: its read-back comes with the end of the outage.
+
+Example: partitions 0 to 5 of a topic, the region's first acknowledged record of partition 3 at offset 812, the last read-back up to
+700, the high watermark at 1000: offsets 700 to 999 are read, and one run (boot, sequences 700 to 999, offsets 700 to 999) is found.
 """
 
 import dataclasses
@@ -14,12 +18,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Protocol
 
 import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from pipelines.collect.spool import Spool
@@ -31,8 +36,13 @@ log = structlog.get_logger()
 
 MAGIC = "lastack1"
 AGAIN_SECONDS = 5.0
+AGAIN_SECONDS_MAX = 600.0
+AWAITED_SECONDS = 80.0
+"""What is still undecided after pauses of so many seconds is not waited for any more (nothing may have been acknowledged)."""
+
 FOUND = tuple(one.name for one in dataclasses.fields(FoundRun))
 WRITTEN_LANES = frozenset({Lane.RAW, Lane.CLIENT})
+LEADER_CHANGES = frozenset({"leader_seen", "partition_changed"})
 
 
 class LogRange(Protocol):
@@ -51,11 +61,73 @@ Partition = tuple[str, int]
 LogRanges = Callable[[Iterable[str]], Mapping[Partition, LogRange]]
 """Asks a cluster for the range of every partition of some topics; raises LastackError when it does not answer."""
 
+Row = dict[str, Any]
+
 
 @dataclass(slots=True)
-class _Wanted:
+class Agenda:
+    """When is the next read-back due, and from where? Told what a derivation left undecided, asked with a monotonic time in seconds."""
+
+    topics: frozenset[str]
+    every_seconds: float
+    ended_at: float
+    pause: float = AGAIN_SECONDS
+    undecided: frozenset[str] = frozenset()
+    changes: frozenset[str] = frozenset()
     positions: dict[Partition, int] = field(default_factory=dict)
-    is_due: bool = False
+    verified: dict[Partition, int] = field(default_factory=dict)
+    _is_written_to: bool = True
+    _seen_changes: frozenset[str] = frozenset()
+    _read_changes: frozenset[str] = frozenset()
+
+    def note(self, outages: Iterable[Row], events: Iterable[Row], positions: Iterable[Row]) -> None:
+        """Takes the whole unsettled region: gold's outages, silver's events, and where its acknowledged records begin."""
+        written = [row for row in outages if row["lane"] in WRITTEN_LANES]
+        undecided = frozenset(row["outage_id"] for row in written if not row["is_open"] and row["loss_verdict"] == "UNCHECKED")
+        if undecided - self.undecided:
+            self.pause = AGAIN_SECONDS
+        self.undecided = undecided
+        self._is_written_to = not any(row["is_open"] for row in written)
+        self.changes = frozenset(row["event_id"] for row in events if self._is_leader_change(row))
+        self.positions = {(row["resource"], int(row["shard"])): row["position"] for row in positions if row["resource"] in self.topics}
+
+    def is_wanted(self) -> bool:
+        """Something is undecided that a read-back can decide."""
+        return bool(self.undecided or (self.changes - self._read_changes and self._is_written_to))
+
+    def is_due(self, now: float) -> bool:
+        """Whether a read-back should begin now."""
+        since = now - self.ended_at
+        return (self.is_wanted() and since >= self.pause) or since >= self.every_seconds
+
+    def is_awaited(self) -> bool:
+        """Something is wanted, and it can still be hoped that the next read-back decides it."""
+        return self.is_wanted() and self.pause <= AWAITED_SECONDS
+
+    def begin(self) -> None:
+        """A read-back begins: it covers what is known by now."""
+        self._seen_changes = self.changes
+
+    def end(self, now: float, verified: Mapping[Partition, int] | None) -> None:
+        """It ended: up to where it read, or None when it failed. The next one for the same reason comes after twice the pause."""
+        self.ended_at = now
+        self.pause = min(2 * self.pause, AGAIN_SECONDS_MAX)
+        if verified is not None:
+            self.verified |= verified
+            self._read_changes = self._seen_changes
+
+    def start_of(self, one: Partition, range_: LogRange) -> int:
+        """The position from which a partition is read."""
+        known = [places[one] for places in (self.positions, self.verified) if one in places]
+        return max(range_.log_start, min([range_.high_watermark, *known]) if known else range_.log_start)
+
+    def _is_leader_change(self, row: Row) -> bool:
+        return (
+            row["event"] in LEADER_CHANGES
+            and row["resource"] in self.topics
+            and row["previous_leader"] is not None
+            and row["leader"] != row["previous_leader"]
+        )
 
 
 class ReadBacks:
@@ -79,37 +151,32 @@ class ReadBacks:
         self.ranges = ranges
         self.spool = spool
         self.clock = clock
-        self.every_seconds = every_seconds
+        self.written_at_us = 0  # started_at_us of the last read-back that was written down
+        self._agenda = Agenda(frozenset(topics), every_seconds, time.monotonic())
         self._lock = threading.Lock()
-        self._wanted = _Wanted()
         self._reading: threading.Thread | None = None
-        self._ended_at = time.monotonic()
-        self._verified: dict[Partition, int] = {}
 
     @property
     def is_busy(self) -> bool:
         """A read-back is under way, or wanted."""
-        return self._wanted.is_due or (self._reading is not None and self._reading.is_alive())
+        return self._agenda.is_awaited() or (self._reading is not None and self._reading.is_alive())
 
-    def wanted(self, outages: list[dict[str, Any]], positions: list[dict[str, Any]]) -> None:
-        """Takes note of what a derivation left undecided: gold's outages, and where the region's acknowledged records begin."""
-        is_undecided = any(
-            row["lane"] in WRITTEN_LANES and not row["is_open"] and row["loss_verdict"] == "UNCHECKED" for row in outages
-        )
+    def resume(self, verified: Mapping[Partition, int]) -> None:
+        """Goes on where the read-backs of an earlier run ended."""
         with self._lock:
-            self._wanted.is_due = self._wanted.is_due or is_undecided
-            for row in positions:
-                if row["resource"] in self.topics:
-                    key = (row["resource"], int(row["shard"]))
-                    self._wanted.positions[key] = min(row["position"], self._wanted.positions.get(key, row["position"]))
+            self._agenda.verified |= verified
+
+    def wanted(self, outages: Iterable[Row], events: Iterable[Row], positions: Iterable[Row]) -> None:
+        """Takes note of what a derivation left undecided; of nothing at all when the region is settled."""
+        with self._lock:
+            self._agenda.note(outages, events, positions)
 
     def start_if_due(self, spark: SparkSession) -> None:
-        """Starts a read-back in its own thread when one is wanted or an hour has passed, and none is under way."""
+        """Starts a read-back in its own thread when it is due, and none is under way."""
         self.spool.flush_if_due()
         if self._reading is not None and self._reading.is_alive():
             return
-        since = time.monotonic() - self._ended_at
-        if (self._wanted.is_due and since >= AGAIN_SECONDS) or since >= self.every_seconds:
+        if self._agenda.is_due(time.monotonic()):
             self._reading = threading.Thread(target=self._try, args=(spark,), name="readback", daemon=True)
             self._reading.start()
 
@@ -117,34 +184,31 @@ class ReadBacks:
         """A last read-back, when one is still wanted, and the end of the spool; returns whether anything was read."""
         if self._reading is not None:
             self._reading.join(timeout=60)
-        is_read = self._wanted.is_due and self._try(spark)
+        is_read = self._agenda.is_wanted() and self._try(spark)
         self.spool.close()
         return is_read
 
     def _try(self, spark: SparkSession) -> bool:
         with self._lock:
-            wanted, self._wanted = self._wanted, _Wanted()
+            self._agenda.begin()
+        verified = None
         try:
-            self._read(spark, wanted.positions)
+            verified = self._read(spark)
         except (LastackError, PySparkException, Py4JError) as error:
             # The cluster may be down, or a partition without a leader: the question stays open and is asked again.
-            log.warning("readback_failed", error=str(error).splitlines()[0], again_in_seconds=AGAIN_SECONDS)
-            with self._lock:
-                self._wanted.is_due = True
-                self._wanted.positions = wanted.positions | self._wanted.positions
-            return False
+            log.warning("readback_failed", error=(str(error).splitlines() or [type(error).__name__])[0])
         finally:
-            self._ended_at = time.monotonic()
-        return True
+            with self._lock:
+                self._agenda.end(time.monotonic(), verified)
+        return verified is not None
 
-    def _read(self, spark: SparkSession, positions: dict[Partition, int]) -> None:
-        started_at_us = self.clock.now_us()
+    def _read(self, spark: SparkSession) -> dict[Partition, int]:
+        """Reads all partitions back and writes down what was found. Returns up to where each was read."""
         before = self.ranges(self.topics)
-        starts = {
-            one: max(log.log_start, min(log.high_watermark, positions.get(one, self._verified.get(one, log.log_start))))
-            for one, log in before.items()
-        }
-        ends = {one: log.high_watermark for one, log in before.items()}
+        started_at_us = self.clock.now_us()
+        with self._lock:
+            starts = {one: self._agenda.start_of(one, range_) for one, range_ in before.items()}
+        ends = {one: range_.high_watermark for one, range_ in before.items()}
         found = runs(_records(spark, self.kafka, starts, ends)).collect() if starts else []
         ended_at_us = self.clock.now_us()
         after = self.ranges(self.topics)
@@ -152,11 +216,13 @@ class ReadBacks:
             rows = [row for row in found if (row["topic"], row["partition"]) == one]
             log_start = max(before[one].log_start, after[one].log_start if one in after else 0)
             self._write(one, (start, ends[one], log_start), rows, (started_at_us, ended_at_us))
-        self._verified = ends
+        self.written_at_us = started_at_us if starts else self.written_at_us
         log.info("readback", partitions=len(starts), records=sum(row["records"] for row in found))
+        return ends
 
     def _write(self, one: Partition, read: tuple[int, int, int], rows: list[Any], span: tuple[int, int]) -> None:
         kind, lane = self.topics[one[0]]
+        ours = [row for row in rows if row["is_intact"] and (row["kind"], row["lane"]) == (kind, lane)]
         self.spool.write(
             ReadBack,
             resource=one[0],
@@ -166,8 +232,8 @@ class ReadBacks:
             from_position=str(read[0]),
             to_position=str(read[1]),
             log_start_position=str(read[2]),
-            damaged_records=sum(row["records"] for row in rows if not row["is_intact"]),
-            runs=tuple(FoundRun(**{name: row[name] for name in FOUND}) for row in rows if row["is_intact"]),
+            damaged_records=sum(row["records"] for row in rows) - sum(row["records"] for row in ours),
+            runs=tuple(FoundRun(**{name: row[name] for name in FOUND}) for row in ours),
             started_at_us=span[0],
             ended_at_us=span[1],
         )
@@ -200,30 +266,24 @@ def runs(records: DataFrame) -> DataFrame:
     """Records as runs: one row per stretch in which identity is intact and sequence and position rise by one.
 
     Columns: topic, partition, is_intact, boot_id, kind, lane, first_sequence, last_sequence, first_position, last_position, records.
+    A record that is not one of ours, whose hash does not fit, or that was written to another partition is not intact: what it says
+    of itself is not believed, and never makes the read fail.
     """
     parts = f.split("value", r"\|")
-    whole = f.expr("substring_index(value, '|', 6)")
+    is_intact = f.coalesce(_is_whole(parts) & (f.get(parts, f.lit(4)) == f.col("partition").cast("string")), f.lit(False))
     named = records.select(
         "topic",
         "partition",
         "offset",
-        f.coalesce((f.size(parts) == 7) & (parts[0] == MAGIC) & (parts[6] == f.lower(f.hex(f.crc32(whole)))), f.lit(False)).alias(
-            "is_intact"
-        ),
-        parts[1].alias("boot_id"),
-        parts[2].alias("kind"),
-        parts[3].alias("lane"),
-        parts[5].cast("long").alias("sequence"),
+        is_intact.alias("is_intact"),
+        *(f.when(is_intact, f.get(parts, f.lit(at))).alias(name) for at, name in ((1, "boot_id"), (2, "kind"), (3, "lane"))),
+        f.when(is_intact, f.get(parts, f.lit(5)).try_cast("long")).alias("sequence"),
     )
     order = Window.partitionBy("topic", "partition").orderBy("offset")
-    goes_on = (
-        (f.col("is_intact") == f.lag("is_intact").over(order))
-        & f.col("is_intact")
-        & (f.col("boot_id") == f.lag("boot_id").over(order))
-        & (f.col("sequence") == f.lag("sequence").over(order) + 1)
-        & (f.col("offset") == f.lag("offset").over(order) + 1)
-    )
-    numbered = named.withColumn("begins", f.when(f.coalesce(goes_on, f.lit(False)), 0).otherwise(1))
+    same = [f.col(name) == f.lag(name).over(order) for name in ("is_intact", "boot_id", "kind", "lane")]
+    risen = [f.col(name) == f.lag(name).over(order) + 1 for name in ("sequence", "offset")]
+    goes_on = f.coalesce(_all([*same, *risen]), f.lit(False))
+    numbered = named.withColumn("begins", f.when(goes_on, 0).otherwise(1))
     numbered = numbered.withColumn("run", f.sum("begins").over(order))
     return numbered.groupBy("topic", "partition", "run", "is_intact", "boot_id", "kind", "lane").agg(
         f.min("sequence").alias("first_sequence"),
@@ -232,3 +292,17 @@ def runs(records: DataFrame) -> DataFrame:
         f.max("offset").alias("last_position"),
         f.count("*").alias("records"),
     )
+
+
+def _is_whole(parts: Column) -> Column:
+    """Whether a value has the form of an identity and its hash fits (see `collect.canary.identity`); NULL for no value."""
+    head = f.expr("substring_index(value, '|', 6)").cast("binary")
+    crc = f.lower(f.hex(f.crc32(head)))
+    sequence = f.get(parts, f.lit(5))
+    return _all(
+        [f.size(parts) == 7, f.get(parts, f.lit(0)) == MAGIC, f.get(parts, f.lit(6)) == crc, sequence.try_cast("long").isNotNull()]
+    )
+
+
+def _all(conditions: Iterable[Column]) -> Column:
+    return reduce(lambda left, right: left & right, conditions)

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from pipelines.ddl import table_names
 from pipelines.lakehouse import Lakehouse, session
 from pipelines.settings import Home
+from tests.spark.histories import kill_of_broker_2, land
+from tests.spark.streams import run_stream
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +29,15 @@ def empty_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
     home.create()
     Lakehouse(spark, home).create(table_names())
     return home.lakehouse
+
+
+@pytest.fixture(scope="session")
+def killed(spark: SparkSession, empty_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Lakehouse:
+    """The tables of the history of a kill, and two bad lines, derived once for the tests that only look at them."""
+    lakehouse = fresh_lakehouse(spark, empty_tables, tmp_path_factory.mktemp("killed") / "home")
+    land(["garbage", *kill_of_broker_2().lines(), '{"format":9}'], lakehouse.home.landing, "all")
+    run_stream(lakehouse)
+    return lakehouse
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The stream's native parser and `domain.landing.decode` are one definition of a good line."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,10 +13,12 @@ from tests.spark.histories import kill_of_broker_2
 
 pytestmark = pytest.mark.spark
 
+LANDED_AT = datetime(2026, 11, 21, tzinfo=UTC)
+
 
 def parse(spark: SparkSession, lakehouse: Lakehouse, lines: list[str]) -> dict[str, dict[str, object]]:
     schema = lakehouse.schema(bronze.OBSERVATIONS)
-    frame = spark.createDataFrame([(line, "file.jsonl") for line in lines], "value STRING, file STRING")
+    frame = spark.createDataFrame([(line, "file.jsonl", LANDED_AT) for line in lines], "value STRING, file STRING, landed_at TIMESTAMP")
     return {row["value"]: row.asDict(recursive=True) for row in bronze.parsed(frame, schema).collect()}
 
 

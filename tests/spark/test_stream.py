@@ -1,50 +1,21 @@
 """The stream, from files in the landing to gold, on a history whose every figure is known."""
 
 import random
-import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from pipelines import bronze
 from pipelines.lakehouse import Lakehouse
-from pipelines.stream import Options, Stream
-from tests.spark.conftest import fresh_lakehouse
 from tests.spark.histories import BEGIN, CLUSTER, FENCED, KILL, LAMBDA, LATENCY, PERIOD, kill_of_broker_2, land
+from tests.spark.streams import contents, run_stream
 
 pytestmark = pytest.mark.spark
-
-TABLES = (
-    "silver.outage_windows", "silver.partition_windows", "silver.isr_windows", "silver.losses", "silver.events",
-    "gold.outages", "gold.losses", "gold.incidents", "gold.availability",
-)  # fmt: skip
-
-
-def run_stream(lakehouse: Lakehouse, **options: Any) -> None:
-    """Takes in what is in the landing, as a stream that is told to stop does, and stops."""
-    stopping = threading.Event()
-    stopping.set()
-    Stream(lakehouse.spark, lakehouse.home, Options(trigger_seconds=0, **options), None).run(stopping)
-
-
-def contents(lakehouse: Lakehouse) -> dict[str, list[str]]:
-    return {table: sorted(str(row) for row in lakehouse.read(table).collect()) for table in TABLES}
 
 
 def outages(lakehouse: Lakehouse, **wanted: str) -> list[dict[str, Any]]:
     rows = lakehouse.read("gold.outages").collect()
     return [row.asDict() for row in rows if all(row[name] == value for name, value in wanted.items())]
-
-
-@pytest.fixture(scope="module")
-def killed(spark: SparkSession, empty_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Lakehouse:
-    """The tables of the history, derived once for the tests that only look at them."""
-    lakehouse = fresh_lakehouse(spark, empty_tables, tmp_path_factory.mktemp("killed") / "home")
-    land(["garbage", *kill_of_broker_2().lines(), '{"format":9}'], lakehouse.home.landing, "all")
-    run_stream(lakehouse)
-    return lakehouse
 
 
 def test_a_kill_becomes_outages_with_bounds_phases_and_verdicts(killed: Lakehouse) -> None:
