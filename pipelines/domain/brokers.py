@@ -152,7 +152,7 @@ def _absence(known: _Known, broker: str, start: Bounds, fenced: Bounds | None, g
         for stream, outage in group
         if stream.kind != Kind.LEADER
     )
-    rows = rows or (f"{len(group)} partitions led by broker {broker} that did not answer",)
+    rows = rows or (f"partitions led by broker {broker} that did not answer: {len(group)}",)
     begin = start.high if start.high is not None else 0
     return Absence(broker, start, _end(known, broker, begin, fenced, group), tuple(group), rows, fenced)
 
@@ -174,9 +174,9 @@ def _simultaneous(proofs: list[Proof]) -> Iterator[list[Proof]]:
 
 def _start(group: list[Proof], fenced: Bounds | None) -> Bounds:
     """The hull of the starts, without those that say much less than others (sparse probes, a prober that was blind)."""
-    known_starts = [outage.start for _, outage in group if outage.start.low is not None]
-    narrowest = min((_width(start) for start in known_starts), default=0)
-    exact = [start for start in known_starts if _width(start) <= 2 * narrowest]
+    bounded = [outage for _, outage in group if outage.start.low is not None]
+    best = min(bounded, key=lambda one: _width(one.start), default=None)
+    exact = [one.start for one in bounded if best and one.gap_us == best.gap_us and _width(one.start) <= 2 * _width(best.start)]
     start = hull(exact or [outage.start for _, outage in group]) or Bounds(None, None)
     # Whoever is fenced has not been serving for a session.
     return (start.intersection(Bounds(None, fenced.high)) if fenced else None) or start
