@@ -1,16 +1,17 @@
 """Which replicas were out of sync, since when, and why? And in which state was a partition at some instant?
 
-The rule: a replica is out of the ISR from the control plane's change that removed it to the one that brought it back. ISR
-includes the leader. The cause is read from what the controller did with it: *fenced* when the broker was fenced by then,
-*controlled_shutdown* when it had said that it leaves, *reassignment* when it is no replica any more, *unclean_election* when the
-change was one, *lagging* when none of these holds and the control plane is read from its log, *unknown* where it is only polled.
+The rule: a replica is out of the ISR from the control plane's change that removed it to the one that brought it back, or that
+removed the partition. ISR includes the leader. The cause is read from what the controller did with it: *fenced* when the broker was
+fenced by then, *controlled_shutdown* when it had said that it leaves, *reassignment* when it is no replica any more,
+*unclean_election* when the change was one, *lagging* when none of these holds and the control plane is read from its log, *unknown*
+where it is only polled.
 
 Worked example: one batch at 04:00:08.050 holds PARTITION_CHANGED (isr 1,2,3 -> 1,3) and BROKER_FENCED 2: replica 2 is out since
 [04:00:08.050000, 04:00:08.050999], cause fenced.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pipelines.domain.facts import Facts, Partition
@@ -51,7 +52,9 @@ class PartitionState:
 
 def out_of_sync(facts: Facts, seeds: Iterable[OutOfSync] = ()) -> list[OutOfSync]:
     """Every span out of the ISR that begins in these facts, and the seeds (open from before) with the end that they got."""
-    open_spans = {(seed.partition, seed.replica): seed for seed in seeds}
+    open_spans: dict[Partition, dict[str, OutOfSync]] = defaultdict(dict)
+    for seed in seeds:
+        open_spans[seed.partition][seed.replica] = seed
     closed: list[OutOfSync] = []
     leaving: set[str] = set()
     fenced = _fencings(facts)
@@ -60,39 +63,34 @@ def out_of_sync(facts: Facts, seeds: Iterable[OutOfSync] = ()) -> list[OutOfSync
             leaving.add(event.broker)
         elif event.broker and event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED):
             leaving.discard(event.broker)
-        for change in _changes(event, fenced, leaving):
-            key = (change.partition, change.replica)
-            if change.cause == BACK:
-                known = open_spans.pop(key, None)
-                if known:
-                    closed.append(replace(known, end=_ordered(known.start, change.start)))
-            else:
-                open_spans.setdefault(key, change)
-    spans = [*closed, *open_spans.values()]
+        if event.resource is None or event.shard is None:
+            continue
+        partition = Partition(event.resource, event.shard)
+        at = Bounds(event.started_at_us, event.ended_at_us)
+        missing = open_spans[partition]
+        for replica in _returned(event, missing):
+            span = missing.pop(replica)
+            closed.append(replace(span, end=_ordered(span.start, at)))
+        for replica in _removed(event):
+            cause = _cause(event, replica, fenced, leaving)
+            isrs = (event.previous_isr or (), event.isr or ())
+            missing.setdefault(replica, OutOfSync(partition, replica, cause, at, Bounds(at.low, None), *isrs))
+    spans = [*closed, *(span for missing in open_spans.values() for span in missing.values())]
     return sorted(spans, key=lambda span: (span.start.low or 0, span.partition, span.replica))
 
 
-BACK = "back"
+def _removed(event: Control) -> list[str]:
+    """The replicas that an event took out of the ISR."""
+    if event.event != ControlEvent.PARTITION_CHANGED or event.previous_isr is None or event.isr == event.previous_isr:
+        return []
+    return [replica for replica in event.previous_isr if replica not in (event.isr or ())]
 
 
-def _changes(event: Control, fenced: dict[str, list[int]], leaving: set[str]) -> Iterator[OutOfSync]:
-    if event.event not in (ControlEvent.PARTITION_CHANGED, ControlEvent.PARTITION_REMOVED):
-        return
-    if event.resource is None or event.shard is None or event.previous_isr is None:
-        return
-    if event.isr == event.previous_isr and event.event == ControlEvent.PARTITION_CHANGED:
-        return
-    partition = Partition(event.resource, event.shard)
-    at = Bounds(event.started_at_us, event.ended_at_us)
-    after = event.isr or ()
-    is_removed = event.event == ControlEvent.PARTITION_REMOVED
-    gone = [] if is_removed else [replica for replica in event.previous_isr if replica not in after]
-    back = [*after, *event.previous_isr] if is_removed else [replica for replica in after if replica not in event.previous_isr]
-    for replica in gone:
-        cause = _cause(event, replica, fenced, leaving)
-        yield OutOfSync(partition, replica, cause, at, Bounds(at.low, None), event.previous_isr, after)
-    for replica in back:
-        yield OutOfSync(partition, replica, BACK, at, at, event.previous_isr, after)
+def _returned(event: Control, missing: Iterable[str]) -> list[str]:
+    """Those of the missing replicas that an event brought back; with a partition that is removed nothing is missing any more."""
+    if event.event == ControlEvent.PARTITION_REMOVED:
+        return list(missing)
+    return [replica for replica in missing if replica in (event.isr or ())]
 
 
 def _cause(event: Control, replica: str, fenced: dict[str, list[int]], leaving: set[str]) -> str:
