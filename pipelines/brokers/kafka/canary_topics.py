@@ -93,7 +93,9 @@ def _check(admin: Admin, topic: str, racks: Mapping[int, str | None], may_alter:
     states = admin.partitions(topic)
     settings = admin.topic_settings(topic)
     wrong = {name: value for name, value in NEEDED.items() if settings.get(name) != value}
-    missing = uncovered([state.replicas for state in states], racks, REPLICAS)
+    # Kafka wants every partition of a topic to have as many replicas as the others.
+    replicas = len(states[0].replicas) if states else REPLICAS
+    missing = uncovered([state.replicas for state in states], racks, replicas)
     if may_alter:
         if wrong:
             admin.alter_topic(topic, wrong)
