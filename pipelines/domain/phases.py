@@ -164,6 +164,8 @@ def _ordered(start: Bounds, stated: list[Bounds | None], end: Bounds) -> list[Bo
     """
     kept: list[Bounds | None] = []
     low, high = start.low, end.high
+    if low is not None and high is not None and high < low:
+        return [None] * len(stated)
     for one in stated:
         agreed = one.intersection(Bounds(low, high)) if one else None
         low = agreed.low if agreed and agreed.low is not None else low
