@@ -1,9 +1,9 @@
 """What do the brokers' own metrics say, and which brokers do not answer?
 
 The rule: each broker is polled by a thread of its own, on its own timetable, so a broker that hangs delays nobody. A poll that is
-not answered is a fact that is written down at once, and again every `flush_seconds` with the number of polls that it stands for. A
-broker's values are written when one of the telling ones changed (EVENTS) and every `flush_seconds`; what they say of partitions is
-written as runs (`domain.replica_runs`).
+not answered is a fact that is written down at once, and again every `trouble_flush_seconds` with the number of polls that it stands
+for. A broker's values are written when one of the telling ones changed (EVENTS) and every `flush_seconds`; what they say of
+partitions is written as runs (`domain.replica_runs`), which are extended every `trouble_flush_seconds` while they are remarkable.
 
 Example: broker 2 is stopped with SIGSTOP: its polls give up after `timeout_ms` as UNKNOWN (TIMED_OUT); brokers 1 and 3 are polled
 every second as before.
@@ -63,7 +63,8 @@ class MetricsConfig(CollectorConfig):
     login_file: str | None = None
     period_ms: int = 1000
     timeout_ms: int = 2000
-    flush_seconds: float = 10.0
+    flush_seconds: float = 60.0
+    trouble_flush_seconds: float = 10.0
 
     def sources(self) -> list[MetricSource]:
         """One for each broker. Raises UsageError."""
@@ -127,6 +128,7 @@ class Poller:
         self._events: Mapping[str, float] = {}
         self._unwritten = _Unwritten()
         self._flush_at_us = 0
+        self._extend_at_us = 0
 
     def run(self, stop: threading.Event) -> None:
         """Polls on a fixed timetable; a poll that took too long is followed by the next that is due, none is made up for."""
@@ -183,6 +185,8 @@ class Poller:
             self._write(self._replicas.pop(shard).close())
         if has_changed or ended_at_us >= self._flush_at_us:
             self._write_broker()
+        if ended_at_us >= self._extend_at_us:
+            self._extend_at_us = ended_at_us + int(self._config.trouble_flush_seconds * 1e6)
             for runs in self._replicas.values():
                 self._write(runs.extend())
 
@@ -193,7 +197,8 @@ class Poller:
     def _write_broker(self) -> None:
         one, self._unwritten = self._unwritten, _Unwritten(code=self._unwritten.code)
         if one.count:
-            self._flush_at_us = one.ended_at_us + int(self._config.flush_seconds * 1e6)
+            seconds = self._config.flush_seconds if one.code is None else self._config.trouble_flush_seconds
+            self._flush_at_us = one.ended_at_us + int(seconds * 1e6)
             self._spool.write(
                 BrokerMetrics,
                 broker=self._broker,

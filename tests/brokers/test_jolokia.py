@@ -43,11 +43,12 @@ def test_it_says_who_it_is() -> None:
     assert (sample.broker, sample.cluster_id) == ("7", "abc")
 
 
-def test_meters_are_taken_by_their_count_and_texts_are_left_out() -> None:
+def test_meters_are_taken_by_their_count_and_what_says_nothing_is_left_out() -> None:
     replica_manager = {
         "kafka.server:type=ReplicaManager,name=IsrShrinksPerSec": {"Count": 4, "MeanRate": 0.2, "EventType": "shrinks"},
         "kafka.server:type=ReplicaManager,name=LeaderCount": {"Value": 2},
-        "kafka.server:type=ReplicaManager,name=Odd": {"Value": "text"},
+        "kafka.server:type=ReplicaManager,name=PartitionCount": {"Value": "text"},
+        "kafka.server:type=ReplicaManager,name=ProducerIdCount": {"Value": 7},
     }
     controller = {
         "kafka.controller:type=KafkaController,name=FencedBrokerCount": {"Value": 1},
@@ -59,7 +60,11 @@ def test_meters_are_taken_by_their_count_and_texts_are_left_out() -> None:
         "kafka.controller:type=KafkaController,*": controller,
     }
 
-    sample = read(answer(gauges=gauges, raft={"current-state": "leader", "current-epoch": 5, "commit-latency-avg": None}))
+    sample = read(
+        answer(
+            gauges=gauges, raft={"current-state": "leader", "current-epoch": 5, "commit-latency-avg": None, "fetch-records-rate": 0.5}
+        )
+    )
 
     assert sample.values == {
         "BrokerState": 3.0,
