@@ -2,9 +2,9 @@
 
 The rule: the ledger of a lane is every acknowledged record whose position is known, as runs in which sequence and position rise by
 one. A read-back lists every intact identity that is in the log between two positions. An acknowledged record whose position it
-covered and which it did not list is lost; one that it listed is present, wherever it lies; one below the log's start cannot be
-checked; one that no read-back reached yet is not judged. The latest read-back that says anything of a record decides. Only what had
-been acknowledged before a read-back began can be missed in it.
+covered and which it did not list is lost; one that it listed is present, wherever it lies; one that no read-back reached yet is not
+judged. The latest read-back that says anything of a record decides; of one below the log's start it says nothing, and where no
+other did, it cannot be checked. Only what had been acknowledged before a read-back began can be missed in it.
 
 Example: sequences 0..9 acknowledged at positions 0..9; a read-back of [0, 8) lists 0..4: 5..7 are lost, 8 and 9 not judged.
 """
@@ -164,16 +164,15 @@ class Verdicts:
         """The verdicts over `sequences`; `readbacks` are those of the ledger's partition and lane."""
         present: list[Range] = []
         lost: list[Range] = []
-        uncheckable: list[Range] = []
+        below: list[Range] = []
         undecided = union(sequences)
         for one in sorted(readbacks, key=lambda each: each.ended_at_us, reverse=True):
             if not undecided:
                 break
             found = common(undecided, ledger.found_in(one))
             missed = minus(common(undecided, ledger.covered_by(one)), found)
-            below = minus(common(undecided, ledger.below(one)), [*found, *missed])
             present += found
             lost += missed
-            uncheckable += below
-            undecided = minus(undecided, [*found, *missed, *below])
-        return cls(union(present), union(lost), union(uncheckable))
+            below += ledger.below(one)
+            undecided = minus(undecided, [*found, *missed])
+        return cls(union(present), union(lost), common(undecided, below))
