@@ -52,12 +52,8 @@ class Shard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What the system can answer at all; what is false here is absent from the record, for good."""
+    """What the system can be asked at all. That it has no terms or no ISR, the absent fields of a view say."""
 
-    has_terms: bool
-    """Leaders have epochs, so an answer can be told to be older or newer than another."""
-    has_isr: bool
-    """The system says which replicas are in sync."""
     has_term_ends: bool
     """A leader says where an old leader's records end in its log, so committed loss can be proven without writing."""
 
@@ -107,12 +103,11 @@ class TermEnd:
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[T]):
-    """An answer, with the instants of asking and of receiving, and since when the connection that carried it was open."""
+    """An answer, with the instants of asking and of receiving."""
 
     body: T
     sent_ns: int
     received_ns: int
-    opened_ns: int
 
 
 class ShardSample(NamedTuple):

@@ -139,17 +139,18 @@ class ControlPlane:
             await source.close()
 
     async def _write_all(self, source: ControlSource, saved: str | None, file: "PositionFile", why_not: str | None) -> None:
-        keep_at = time.monotonic() + self._config.keep_seconds
-        # Kept one interval later than it is taken: by then the records before it are on disk.
+        keep_at = 0.0
+        # Kept one interval later than it is taken: by then the records before it are on disk. The first one is kept at once, so that a
+        # run that ends early has a successor that goes on from it.
         position: str | None = None
         async for decided in source.follow(saved):
             self._take(source.name, decided, why_not)
             while self._spool.is_full:
                 await asyncio.sleep(BEAT_SECONDS)
             if time.monotonic() >= keep_at:
-                keep_at = time.monotonic() + self._config.keep_seconds
-                file.save(position)
-                position = source.saved()
+                before, position = position, source.saved()
+                file.save(before or position)
+                keep_at = time.monotonic() + self._config.keep_seconds if position else 0.0
 
     def _take(self, source: str, decided: Decided, why_not: str | None) -> None:
         seen_us = self._clock.now_us()

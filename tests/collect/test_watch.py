@@ -33,7 +33,7 @@ class SimulatedCluster:
     asked_ends: list[tuple[str, int, int]] = field(default_factory=list)
     views: int = 0
     is_mute: bool = False
-    capabilities = Capabilities(has_terms=True, has_isr=True, has_term_ends=True)
+    capabilities = Capabilities(has_term_ends=True)
 
     def lead(self, shard: Shard, leader: str | None, term: int = 0, identity: str = "i") -> None:
         self.led[shard] = ShardView(leader, term, ("1", "2"), ("1", "2"), identity)
@@ -50,11 +50,14 @@ class SimulatedCluster:
     async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Reply[dict[Shard, Position]]:
         sent = monotonic_ns()
         if broker in self.broken:
-            async with asyncio.timeout_at(deadline):
-                body = await self.broken[broker](shards)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    body = await self.broken[broker](shards)
+            except TimeoutError:
+                raise AskFailed("no answer", "TIMED_OUT", Outcome.UNKNOWN) from None
         else:
             body = {shard: Position(Outcome.ACKED, self.high[shard], self.led[shard].term) for shard in shards}
-        return Reply(body, sent, monotonic_ns(), sent)
+        return Reply(body, sent, monotonic_ns())
 
     async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Reply[dict[Shard, TermEnd]]:
         sent = monotonic_ns()
@@ -63,17 +66,14 @@ class SimulatedCluster:
             shard: TermEnd(self.ends.get((shard, old)), old, None if (shard, old) in self.ends else "NOT_LEADER_OR_FOLLOWER")
             for shard, (_, old) in shards.items()
         }
-        return Reply(body, sent, monotonic_ns(), sent)
+        return Reply(body, sent, monotonic_ns())
 
     async def close(self) -> None:
         """Nothing to end."""
 
 
 async def hangs(_: Mapping[Shard, int | None]) -> dict[Shard, Position]:
-    try:
-        await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        raise AskFailed("no answer", "TIMED_OUT", Outcome.UNKNOWN) from None
+    await asyncio.Event().wait()
     raise AssertionError
 
 

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 
 from pipelines.brokers.base import Shard
 from pipelines.brokers.kafka.batches import read
-from pipelines.brokers.kafka.check import check
+from pipelines.brokers.kafka.check import check, check_controllers
 from pipelines.brokers.kafka.client_properties import load
 from pipelines.brokers.kafka.connection import Connection
 from pipelines.collect.config import CollectorConfig
@@ -233,6 +233,10 @@ def checked(lab: Lab, folder: Path) -> dict[str, str]:
         said[name] = str(caught.value)
         assert password not in said[name]
     assert check(Connection.plain(lab.bootstrap)).unreachable == {}
+    check_controllers(Connection.plain(",".join(lab.controllers)))
+    with pytest.raises(ConnectionFailed) as caught:
+        check_controllers(Connection.plain(lab.bootstrap))
+    said["no controller"] = str(caught.value)
     return said
 
 
@@ -403,4 +407,5 @@ def test_the_first_contact_says_what_is_wrong_in_one_line(history: History) -> N
     assert "speaks TLS; set security.protocol" in said["no tls"]
     assert "is security.protocol right" in said["tls where there is none"]
     assert "give it as --controller" in said["controller"]
+    assert "a broker's listener, not a controller's" in said["no controller"]
     assert not any("\n" in line for line in said.values())

@@ -17,12 +17,14 @@ from kafka.protocol.metadata import MetadataRequest
 
 from pipelines.brokers.kafka.connection import Address, Connection
 from pipelines.brokers.kafka.metadata import BrokerInfo, Metadata, read_metadata
-from pipelines.brokers.kafka.wire import ConnectionLost, NotLetIn, NotSupported, Wire, WireError
+from pipelines.brokers.kafka.wire import ConnectionLost, NotKafka, NotLetIn, NotSupported, Wire, WireError
 from pipelines.errors import ConnectionFailed, Unauthorised
 
 CHECK_SECONDS = 8.0
 """For the bootstrap addresses, and once more for the brokers' own; both together stay within ten seconds or little more."""
 ADVERTISED_SECONDS = 3.0
+FETCH_SNAPSHOT = 59
+"""A request that only controllers take (common/message/FetchSnapshotRequest.json: its listeners)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,34 @@ def check(connection: Connection) -> Reached:
     return asyncio.run(_check(connection))
 
 
+def check_controllers(connection: Connection) -> None:
+    """Connects to the controllers' listeners, once; one that answers is enough.
+
+    Raises ConnectionFailed or Unauthorised, with one line for people.
+    """
+    asyncio.run(_check_controllers(connection))
+
+
+async def _check_controllers(connection: Connection) -> None:
+    answers = await asyncio.gather(*(_ask_controller(one, connection) for one in connection.bootstrap), return_exceptions=True)
+    errors = [one for one in answers if isinstance(one, BaseException)]
+    if len(errors) == len(answers):
+        raise _explained(errors, "controller", "--controller")
+
+
+async def _ask_controller(address: Address, connection: Connection) -> None:
+    wire = await Wire.open(address, connection, time.monotonic() + CHECK_SECONDS)
+    speaks = wire.speaks(FETCH_SNAPSHOT)
+    wire.close()
+    if not speaks:
+        raise NotKafka(address, "a broker's listener, not a controller's: controller.listener.names says which that is")
+
+
 async def _check(connection: Connection) -> Reached:
     answers = await asyncio.gather(*(_ask(address, connection) for address in connection.bootstrap), return_exceptions=True)
     metadata = next((one for one in answers if isinstance(one, Metadata)), None)
     if metadata is None:
-        raise _explained([one for one in answers if isinstance(one, BaseException)])
+        raise _explained([one for one in answers if isinstance(one, BaseException)], "broker", "--bootstrap")
     brokers = tuple(metadata.brokers.values())
     reasons = await asyncio.gather(*(_why_unreachable(broker.address, connection) for broker in brokers))
     unreachable = {broker.node: reason for broker, reason in zip(brokers, reasons, strict=True) if reason is not None}
@@ -81,7 +106,7 @@ async def _why_unreachable(address: Address, connection: Connection) -> str | No
     return None
 
 
-def _explained(errors: list[BaseException]) -> Exception:
+def _explained(errors: list[BaseException], whom: str, option: str) -> Exception:
     for error in errors:
         if not isinstance(error, WireError):
             raise error
@@ -94,4 +119,4 @@ def _explained(errors: list[BaseException]) -> Exception:
     )
     if any(isinstance(error, NotLetIn) for error in errors):
         return Unauthorised(f"the Kafka cluster does not let us in: {reasons}; check --command-config")
-    return ConnectionFailed(f"no Kafka broker could be reached: {reasons}; check --bootstrap and security.protocol")
+    return ConnectionFailed(f"no Kafka {whom} could be reached: {reasons}; check {option} and security.protocol")

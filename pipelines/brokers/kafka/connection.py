@@ -102,10 +102,6 @@ class Connection:
         """A cluster that asks for nothing. Raises UsageError when `bootstrap` is not HOST:PORT[,HOST:PORT...]."""
         return cls(addresses(bootstrap))
 
-    def at(self, bootstrap: str) -> Self:
-        """The same way in, at other addresses: the controllers' listener, say."""
-        return type(self)(addresses(bootstrap), self.security, self.sasl, self.tls, self.client_id, self.warnings)
-
     def librdkafka(self) -> dict[str, str]:
         """The settings as confluent-kafka takes them."""
         settings = {

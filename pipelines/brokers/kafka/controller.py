@@ -12,7 +12,7 @@ address is enough: the log itself says where the other controllers listen.
 
 The listener needs to let us in: with an authorizer, CLUSTER_ACTION on the cluster.
 
-Example: `ControllerFetch(connection.at("127.0.0.1:9093"), definitions, since_us)` and `async for decided in
+Example: `ControllerFetch(Connection.plain("127.0.0.1:9093"), definitions, since_us)` and `async for decided in
 source.follow(None)`.
 """
 
@@ -81,6 +81,7 @@ class ControllerFetch:
         self._since_us = since_us
         self._cluster_id = cluster_id
         self._replay = Replay(definitions)
+        self._is_caught_up = False
         self._links = {address: Link(address, connection) for address in connection.bootstrap}
         self._turns: deque[Address] = deque(connection.bootstrap)
         self._named: Address | None = None
@@ -120,7 +121,7 @@ class ControllerFetch:
 
     def saved(self) -> str | None:
         """See `ControlSource.saved`."""
-        return self._replay.saved()
+        return self._replay.saved() if self._is_caught_up else None
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -151,6 +152,7 @@ class ControllerFetch:
         self._held += batches
         while self._held and self._held[0].next_offset <= answer.high_watermark:
             decisions += [one for one in self._replay.apply(self._held.popleft()) if one.ended_at_us >= self._since_us]
+        self._is_caught_up |= self._replay.next_offset >= answer.high_watermark >= 0
         for listeners in self._replay.state.controllers.values():
             self._learn(*(Address(host, port) for host, port in listeners))
         return Decided(tuple(decisions))
@@ -247,7 +249,8 @@ class ControllerFetch:
         if end_offset >= self._replay.next_offset:
             return Decided()
         # Committed records are gone: the quorum was made anew. Its state is taken as it is, from its snapshot or its beginning.
-        self._replay = Replay(self._definitions)
+        self._since_us = (self._replay.timestamp_ms or 0) * 1000
+        self._replay, self._is_caught_up = Replay(self._definitions), False
         return Decided(is_cut=True)
 
     async def _load(self, end_offset: int, epoch: int) -> Decided:

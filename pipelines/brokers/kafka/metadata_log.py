@@ -182,6 +182,7 @@ class MetadataLog:
         self._high_watermark = high_watermark
         self._poll_seconds = poll_seconds
         self._replay = Replay(definitions)
+        self._is_caught_up = False
         self._segments = Segments(self._folder, 0)
         self._reader: Iterator[Batch] | None = None
         self._held: deque[Batch] = deque()
@@ -206,6 +207,7 @@ class MetadataLog:
             except (DamagedLog, OSError) as error:
                 self._reader = None
                 decided, is_done = Decided(trouble=f"{self._folder}: {error}"), True
+            self._is_caught_up |= is_done and not decided.trouble
             if decided.decisions or decided.trouble or time.monotonic() >= alive_at:
                 alive_at = time.monotonic() + ALIVE_SECONDS
                 yield decided
@@ -213,7 +215,7 @@ class MetadataLog:
 
     def saved(self) -> str | None:
         """See `ControlSource.saved`."""
-        return self._replay.saved()
+        return self._replay.saved() if self._is_caught_up else None
 
     async def close(self) -> None:
         """Closes the segment that is open, and ends the asking for the high watermark."""

@@ -26,7 +26,7 @@ NOT_KNOWN_THERE = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"})
 class KafkaWatch:
     """A Kafka cluster as a `Watchable`."""
 
-    capabilities = Capabilities(has_terms=True, has_isr=True, has_term_ends=True)
+    capabilities = Capabilities(has_term_ends=True)
 
     def __init__(self, connection: Connection) -> None:
         self._cluster = Cluster(connection)
@@ -52,7 +52,7 @@ class KafkaWatch:
         except WireError as error:
             raise _failed(error) from error
         body = {shard: _position(answer.body.get(_partition(shard))) for shard in shards}
-        return Reply(body, answer.sent_ns, answer.received_ns, answer.opened_ns)
+        return Reply(body, answer.sent_ns, answer.received_ns)
 
     async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Reply[dict[Shard, TermEnd]]:
         """See `Watchable.term_ends`."""
@@ -61,7 +61,7 @@ class KafkaWatch:
         except WireError as error:
             raise _failed(error) from error
         body = {shard: _term_end(answer.body.get(_partition(shard))) for shard in shards}
-        return Reply(body, answer.sent_ns, answer.received_ns, answer.opened_ns)
+        return Reply(body, answer.sent_ns, answer.received_ns)
 
     async def close(self) -> None:
         """See `Watchable.close`."""

@@ -45,12 +45,6 @@ RENEWED_AT = 0.85
 """The part of a SASL session's life after which its wire is not used for anything new."""
 
 
-class Message(Protocol):
-    """A request of kafka-python's, or one made from a definition (`definitions.Definition`)."""
-
-    API_KEY: int
-
-
 class WireError(RetryableError):
     """A request to a broker has no answer. `code` is for the record, the text is for people."""
 
@@ -100,13 +94,12 @@ class NotSupported(WireError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, and when: `sent_ns` and `received_ns` of the request, `opened_ns` of the connection that carried it."""
+    """What came back, and when: the instants of sending and of receiving."""
 
     body: Any
     version: int
     sent_ns: int
     received_ns: int
-    opened_ns: int
 
 
 class Receiver(Protocol):
@@ -146,7 +139,6 @@ class Wire(asyncio.Protocol):
 
     def __init__(self, address: Address, client_id: str) -> None:
         self.address = address
-        self.opened_ns = 0
         self.is_suspect = False
         self.expires_ns: int | None = None
         self._client_id = client_id.encode()
@@ -189,7 +181,6 @@ class Wire(asyncio.Protocol):
         except BaseException:
             wire.close()
             raise
-        wire.opened_ns = time.monotonic_ns()
         return wire
 
     @property
@@ -197,6 +188,10 @@ class Wire(asyncio.Protocol):
         """Whether a new request should be sent on it."""
         has_expired = self.expires_ns is not None and time.monotonic_ns() > self.expires_ns
         return self._end is None and not self.is_suspect and not self._is_retired and not has_expired
+
+    def speaks(self, api_key: int) -> bool:
+        """Whether the listener takes requests of this kind at all."""
+        return api_key in self._versions
 
     def version(self, message: Any, at_most: int | None = None) -> int:
         """The version in which both sides know this request (a class or an instance). Raises NotSupported."""
@@ -220,7 +215,7 @@ class Wire(asyncio.Protocol):
             decoded = response.decode(frame, version=version)
         except (struct.error, ValueError, IndexError, KeyError, TypeError) as error:
             raise NotKafka(self.address, f"the answer to {message.name} version {version} cannot be read: {error}") from error
-        return Answer(decoded, version, pending[0], pending[1], self.opened_ns)
+        return Answer(decoded, version, pending[0], pending[1])
 
     async def exchange(
         self, api_key: int, version: int, is_flexible: bool, body: bytes, deadline: float | None
