@@ -22,6 +22,7 @@ from pipelines.domain.facts import Facts
 from pipelines.domain.landing import from_row
 from pipelines.domain.observations import Blind, BrokerMetrics, Control, EpochEnd, Fault, LateAcks, LeaderSeen, Probes, ReadBack
 from pipelines.domain.replication import OutOfSync
+from pipelines.domain.sequences import number
 from pipelines.silver import TABLES
 from pipelines.silver.base import Row, instant, microseconds
 
@@ -92,8 +93,9 @@ def _rows(derivation: Derivation, from_us: int, reopened: list[OutOfSync]) -> It
                 key = (stream.resource, stream.shard)
                 firsts[key] = min(firsts[key], run.first_position)
     for one in derivation.facts.epoch_ends:
-        if (one.resource, one.shard) in firsts:
-            firsts[one.resource, one.shard] = min(firsts[one.resource, one.shard], int(one.end_position))
+        end = number(one.end_position)
+        if end is not None and (one.resource, one.shard) in firsts:
+            firsts[one.resource, one.shard] = min(firsts[one.resource, one.shard], end)
     for (resource, shard), position in firsts.items():
         yield POSITIONS, {"cluster_id": derivation.facts.cluster_id, "resource": resource, "shard": shard, "position": position}
 

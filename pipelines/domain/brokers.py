@@ -318,7 +318,7 @@ def _at(event: Control) -> Bounds:
 
 
 def _gap(run: Probes) -> int:
-    return run.period_us + run.lambda_us
+    return max(0, run.period_us + run.lambda_us)
 
 
 def _low(start: Bounds) -> int:

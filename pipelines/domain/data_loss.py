@@ -27,7 +27,7 @@ from pipelines.domain.facts import Facts, Stream
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.ledger import Ledger, Verdicts, acked_runs
 from pipelines.domain.observations import EpochEnd, Kind, Lane, ReadBack
-from pipelines.domain.sequences import Range, common, minus, size
+from pipelines.domain.sequences import Range, common, minus, number, size
 from pipelines.domain.unavailability import Outage
 
 __all__ = ["LOST", "PRESENT", "UNCHECKABLE", "Loss", "acked_runs", "losses"]
@@ -170,7 +170,7 @@ class _Judge:
     def _uncheckable(self, ledger: Ledger, piece: Range) -> Loss:
         first, last = piece
         count = size(common(ledger.sequences, [piece]))
-        span = Bounds(0, ledger.acked_by_us(last) - ledger.issued_us(first))
+        span = Bounds(0, max(0, ledger.acked_by_us(last) - ledger.issued_us(first)))
         below = [one.ended_at_us for one in self.readbacks if common(ledger.below(one), [(last, last)])]
         return self._finding(UNCHECKABLE, ledger, piece, Bounds(0, count), span, None, min(below))
 
@@ -239,6 +239,7 @@ def _runs_within(ledger: Ledger, ranges: list[Range]) -> list[Range]:
 def _committed_loss(one: EpochEnd) -> Loss:
     """Committed records of a partition that we do not write to: the sampled high watermarks bound number and span."""
     stream = Stream(one.resource, one.shard, Kind.DURABLE_WRITE, Lane.WATCH, one.prober_id)
+    last = number(one.high_watermark_max)
     return Loss(
         stream,
         one.boot_id,
@@ -249,8 +250,8 @@ def _committed_loss(one: EpochEnd) -> Loss:
         one.lost_records,
         one.lost_started_at_us,
         one.lost_ended_at_us,
-        int(one.end_position),
-        int(one.high_watermark_max) - 1,
+        number(one.end_position),
+        None if last is None else last - 1,
         None,
         one.ended_at_us,
     )

@@ -28,6 +28,7 @@ from pipelines.domain.observations import (
     Probes,
     ReadBack,
 )
+from pipelines.domain.sequences import number
 from pipelines.domain.unavailability import longest_runs
 
 
@@ -148,5 +149,4 @@ def _one_source(controls: list[Control]) -> list[Control]:
 
 
 def _in_log_order(one: Control) -> tuple[int, int]:
-    position = one.position or ""
-    return one.started_at_us, int(position) if position.isdigit() else 0
+    return one.started_at_us, number(one.position) or 0

@@ -47,7 +47,7 @@ class GoodRun:
             period_us=max(1, run.period_us),
             first_decided_us=max(run.started_at_us, run.first_decided_at_us),
             last_decided_us=max(run.last_issued_at_us, run.last_decided_at_us),
-            latency_us_max=run.lambda_us if run.latency_us_max is None else run.latency_us_max,
+            latency_us_max=max(0, run.lambda_us if run.latency_us_max is None else run.latency_us_max),
             leader=run.leader,
             term=run.term,
         )

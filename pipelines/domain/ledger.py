@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipelines.domain.observations import LateAcks, Outcome, Probes, ReadBack
-from pipelines.domain.sequences import Range, common, minus, union
+from pipelines.domain.sequences import Range, common, minus, number, union
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +64,31 @@ class Acked:
 def acked_runs(probes: Iterable[Probes], late: Iterable[LateAcks]) -> list[Acked]:
     """The ledger of one stream: every acknowledged record whose position is known, in order of issue."""
     period = 0
-    ledger = []
+    ledger: list[Acked | None] = []
     for run in probes:
         period = run.period_us
-        if run.outcome == Outcome.ACKED and run.first_position is not None:
+        if run.outcome == Outcome.ACKED:
             slowest = run.latency_us_max if run.latency_us_max is not None else run.ended_at_us - run.last_issued_at_us
             ledger.append(_acked(run, run.period_us, slowest))
     for ack in late:
-        if ack.first_position is not None:
-            span = ack.last_sequence - ack.first_sequence
-            apart = (ack.last_issued_at_us - ack.started_at_us) // span if span else period
-            ledger.append(_acked(ack, apart, ack.ended_at_us - ack.started_at_us))
-    return sorted(ledger, key=lambda run: (run.started_at_us, run.first_sequence))
+        span = ack.last_sequence - ack.first_sequence
+        apart = (ack.last_issued_at_us - ack.started_at_us) // span if span else period
+        ledger.append(_acked(ack, apart, ack.ended_at_us - ack.started_at_us))
+    return sorted((run for run in ledger if run), key=lambda run: (run.started_at_us, run.first_sequence))
 
 
-def _acked(run: Probes | LateAcks, period_us: int, latency_us_max: int) -> Acked:
+def _acked(run: Probes | LateAcks, period_us: int, latency_us_max: int) -> Acked | None:
+    position = number(run.first_position)
+    if position is None:
+        return None
     return Acked(
         run.boot_id,
         run.first_sequence,
         run.last_sequence,
-        int(run.first_position or 0),
+        position,
         run.started_at_us,
-        period_us,
-        latency_us_max,
+        max(0, period_us),
+        max(0, latency_us_max),
     )
 
 
@@ -137,12 +139,15 @@ class Ledger:
 
     def covered_by(self, readback: ReadBack) -> list[Range]:
         """The acknowledged sequences that a read-back must have listed if they were there."""
-        first = max(int(readback.from_position), int(readback.log_start_position))
-        return self._stored_at(first, int(readback.to_position) - 1, readback.started_at_us)
+        begin, log_start, end = (number(at) for at in (readback.from_position, readback.log_start_position, readback.to_position))
+        if begin is None or log_start is None or end is None:
+            return []
+        return self._stored_at(max(begin, log_start), end - 1, readback.started_at_us)
 
     def below(self, readback: ReadBack) -> list[Range]:
         """The acknowledged sequences that lay below the log's start."""
-        return self._stored_at(0, int(readback.log_start_position) - 1, readback.started_at_us)
+        log_start = number(readback.log_start_position)
+        return [] if log_start is None else self._stored_at(0, log_start - 1, readback.started_at_us)
 
     def _stored_at(self, first_position: int, last_position: int, acked_by_us: int) -> list[Range]:
         ranges: list[Range] = []

@@ -1,4 +1,4 @@
-"""Sets of whole numbers as sorted, disjoint, closed ranges: the arithmetic of ledgers.
+"""Positions as numbers, and sets of whole numbers as sorted, disjoint, closed ranges: the arithmetic of ledgers.
 
 Example: `minus([(0, 9)], [(3, 4), (8, 20)]) == [(0, 2), (5, 7)]`.
 """
@@ -6,6 +6,14 @@ Example: `minus([(0, 9)], [(3, 4), (8, 20)]) == [(0, 2), (5, 7)]`.
 from collections.abc import Iterable
 
 Range = tuple[int, int]
+
+
+def number(position: str | None) -> int | None:
+    """A position as a whole number; None where it is none: positions are words, and some systems have no numbers."""
+    try:
+        return None if position is None else int(position)
+    except ValueError:
+        return None
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:

@@ -26,6 +26,7 @@ from pipelines.domain.intervals import Bounds, known
 from pipelines.domain.leadership import leader_changes
 from pipelines.domain.observations import Control, Kind, Lane, Probes
 from pipelines.domain.replication import partitions, state_at
+from pipelines.domain.sequences import number
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.windows import (
     ACKS_ALL_STALLED,
@@ -165,7 +166,7 @@ def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Cont
     if by_us is not None and by_us >= low:
         return Bounds(low, by_us)
     shown = [
-        run.first_decided_at_us + run.period_us
+        run.first_decided_at_us + max(0, run.period_us)
         for run in facts.answers.get(partition, ())
         if is_good(run) and run.isr is not None and absence.broker not in run.isr and run.first_decided_at_us >= low
     ]
@@ -173,5 +174,4 @@ def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Cont
 
 
 def _offset(event: Control) -> int:
-    position = event.position or ""
-    return int(position) if position.isdigit() else 0
+    return number(event.position) or 0

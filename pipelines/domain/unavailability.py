@@ -202,10 +202,11 @@ def _good(state: Watching, run: Probes) -> tuple[Watching, tuple[Outage, ...]]:
     outage = state.outage
     if outage is None:
         return Watching(goods, None, state.clock_id), ()
+    behind = outage.last_bad_issued_us + 1
     outage = replace(
         outage,
-        next_good=outage.next_good or good.first_issued_from(outage.earliest_decided_us),
-        sure_good=outage.sure_good or good.first_issued_from(outage.latest_decided_us),
+        next_good=outage.next_good or good.first_issued_from(max(behind, outage.earliest_decided_us)),
+        sure_good=outage.sure_good or good.first_issued_from(max(behind, outage.latest_decided_us)),
         is_interrupted=True,
     )
     if outage.is_over(run.last_issued_at_us):
@@ -283,7 +284,7 @@ def _latest_decided(run: Probes) -> int:
 
 
 def _gap(run: Probes) -> int:
-    return run.period_us + run.lambda_us
+    return max(0, run.period_us + run.lambda_us)
 
 
 def _pruned(goods: tuple[GoodRun, ...], latest: GoodRun) -> tuple[GoodRun, ...]:
