@@ -8,14 +8,15 @@ A bad line never stops the stream. It goes to bronze.quarantine with its reason;
 """
 
 import dataclasses
+import typing
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-from pipelines.domain.landing import VOCABULARY
-from pipelines.domain.observations import FORMAT, RECORDS
+from pipelines.domain.landing import VOCABULARY, WHOLE
+from pipelines.domain.observations import FORMAT, RECORDS, FoundRun
 from pipelines.lakehouse import Lakehouse, instant_sql
 
 OBSERVATIONS = "bronze.observations"
@@ -37,7 +38,8 @@ def parsed(lines: DataFrame, schema: StructType) -> DataFrame:
     for one in landed:
         if isinstance(one.dataType, BooleanType) and one.name in DEFAULT_FALSE:
             rows = rows.withColumn(one.name, f.when(f.col("record").isin(*DEFAULT_FALSE[one.name]), f.coalesce(one.name, f.lit(False))))
-    return rows.withColumn("ingested_at", f.current_timestamp()).withColumn("day", f.to_date(f.timestamp_micros("ended_at_us")))
+    day = f.when(f.col("reason").isNull(), f.to_date(f.timestamp_micros("ended_at_us")))
+    return rows.withColumn("ingested_at", f.current_timestamp()).withColumn("day", day)
 
 
 def good(rows: DataFrame, schema: StructType) -> DataFrame:
@@ -66,6 +68,11 @@ for _kind in RECORDS.values():
             DEFAULT_FALSE.setdefault(_field.name, []).append(_kind.record)
 """Boolean fields that may be left out and are false then, and the records that have them."""
 
+WHOLE_NUMBERS = frozenset(
+    name for kind in RECORDS.values() for name, hint in typing.get_type_hints(kind).items() if hint in (int, int | None)
+)
+"""Fields of every record that are whole numbers."""
+
 
 def _reason() -> Column:
     """The first thing that is wrong with a row, NULL when nothing is."""
@@ -86,10 +93,12 @@ def _reason() -> Column:
         ),
         *known,
         *(_outside(name, words) for name, words in VOCABULARY.items()),
+        *(_too_large(name) for name in sorted(WHOLE_NUMBERS)),
+        f.when(f.exists("runs", _has_too_large), f.concat(record, f.lit(".runs hold a number that is not of 53 bits"))),
         f.when(f.col("ended_at_us") < f.col("started_at_us"), f.concat(record, f.lit(" ends before it starts"))),
         f.when(f.col("count") < 1, f.concat(record, f.lit(".count is below 1"))),
         f.when(
-            f.col("last_sequence") - f.col("first_sequence") + 1 != f.col("count"),
+            f.try_subtract(f.col("last_sequence"), f.col("first_sequence")) != f.col("count") - 1,
             f.concat(record, f.lit(" has sequences that do not agree with its count")),
         ),
     ]
@@ -108,6 +117,17 @@ def _outside(name: str, words: frozenset[str]) -> Column:
         f.col(name).isNotNull() & ~f.col(name).isin(*sorted(words)),
         f.concat(f.lit(f"{name} is "), _text(name), f.lit(f", expected one of {', '.join(sorted(words))}")),
     )
+
+
+def _too_large(name: str) -> Column:
+    # Sums of such numbers would not fit into 64 bits, and in Spark that is an error that ends the query.
+    text = f.concat(f.lit(f"{name} is "), _text(name), f.lit(", expected a whole number of 53 bits"))
+    return f.when(~f.col(name).between(WHOLE.start, WHOLE.stop - 1), text)
+
+
+def _has_too_large(run: Column) -> Column:
+    numbers = [one.name for one in dataclasses.fields(FoundRun) if one.name != "boot_id"]
+    return reduce(lambda left, right: left | right, (~run[name].between(WHOLE.start, WHOLE.stop - 1) for name in numbers))
 
 
 def _text(name: str) -> Column:

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from pipelines import bronze, gold
-from pipelines.compaction import Compaction
+from pipelines.compaction import Compaction, closed_hour
 from pipelines.ddl import table_names
 from pipelines.errors import LakehouseError
 from pipelines.exclusive import only_writer
@@ -230,8 +230,9 @@ class Stream:
         self._replace_recent(
             gold.AVAILABILITY, "probes", f"day >= date_sub(to_date({instant_sql(newest_us)}), 1)", yesterday - yesterday % DAY_US
         )
-        minute = newest_us - LAG_US - (newest_us - LAG_US) % MINUTE_US
-        self._replace_recent(gold.LAG, "partition_metrics", f"minute_at >= {instant_sql(minute)}", minute)
+        # Not further back than what is compacted: of a run there, only the last form is left, and no minute before it.
+        minute = max(newest_us - LAG_US - (newest_us - LAG_US) % MINUTE_US, closed_hour(newest_us))
+        self._replace_recent(gold.LAG, "partition_metrics", f"minute_at >= {instant_sql(minute)}", minute - LAG_US)
 
     def _compact_if_due(self) -> None:
         """Drops from bronze, once an hour, what longer rows say again; it can wait until nothing is unsettled."""

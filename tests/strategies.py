@@ -65,7 +65,7 @@ def any_observations(draw: st.DrawFn) -> Observation:
         arms = [arm for arm in typing.get_args(hints[one.name]) if arm is not type(None)]
         is_optional = type(None) in typing.get_args(hints[one.name])
         hint = arms[0] if is_optional else hints[one.name]
-        strategy = BY_NAME.get(one.name) or VALUES.get(hint, FOUND_RUNS)
+        strategy = BY_NAME[one.name] if one.name in BY_NAME else VALUES.get(hint, FOUND_RUNS)
         if one.name in VOCABULARY:
             strategy = st.sampled_from(sorted(VOCABULARY[one.name]))
         values[one.name] = draw(st.none() | strategy if is_optional else strategy)

@@ -45,6 +45,13 @@ class Absence:
     rows: tuple[str, ...]
     fenced: Bounds | None
 
+    @property
+    def begun_us(self) -> int:
+        """An instant by which it had begun, and before the controller changed anything because of it: who led and followed then
+        is who was hit."""
+        begun = self.start.high if self.start.high is not None else 0
+        return begun if self.fenced is None or self.fenced.low is None else min(begun, self.fenced.low - 1)
+
     def covers(self, instant: Bounds) -> bool:
         """Whether the instant may lie within the absence."""
         begins = self.start.low is None or instant.high is None or self.start.low <= instant.high

@@ -52,6 +52,12 @@ class Bounds:
         high = None if self.high is None or other.high is None else max(self.high, other.high)
         return type(self)(low, high)
 
+    def later_of(self, other: Self) -> Self:
+        """The later one of two instants of which this is known."""
+        low = max(known(self.low, other.low), default=None)
+        high = None if self.high is None or other.high is None else max(self.high, other.high)
+        return type(self)(low, high)
+
 
 def known(*values: int | None) -> list[int]:
     """The values that are not None."""

@@ -17,7 +17,10 @@ from typing import Any
 
 from pipelines.domain.observations import FORMAT, RECORDS, FoundRun, Kind, Lane, Observation, Outcome
 
-INT64 = range(-(2**63), 2**63)
+WHOLE = range(-(2**53) + 1, 2**53)
+"""Whole numbers that every JSON reader takes exactly (RFC 8259), and that no sum or difference of a few can carry out of 64 bits. As
+microseconds they reach to the year 2255."""
+
 VOCABULARY: dict[str, frozenset[str]] = {
     "outcome": frozenset(Outcome),
     "kind": frozenset(Kind),
@@ -108,7 +111,7 @@ def _fields(record: str) -> dict[str, _Field]:
 
 
 def _is_integer(value: Any) -> bool:
-    return type(value) is int and value in INT64
+    return type(value) is int and value in WHOLE
 
 
 def _is_run(value: Any) -> bool:
@@ -122,7 +125,7 @@ def _is_run(value: Any) -> bool:
 
 CHECKS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("text", lambda value: isinstance(value, str)),
-    int: ("a whole number of 64 bits", _is_integer),
+    int: ("a whole number of 53 bits", _is_integer),
     bool: ("true or false", lambda value: isinstance(value, bool)),
     tuple[str, ...]: (
         "a list of texts",

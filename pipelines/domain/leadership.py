@@ -102,11 +102,10 @@ class _Partition:
     def by_absence(self) -> Iterator[PartitionWindow]:
         """Windows of a partition that kept its leader although that was absent: it hung and came back."""
         for absence in self.absences:
-            begin = absence.start.high if absence.start.high is not None else 0
-            state = state_at(self.facts, self.partition, begin)
+            state = state_at(self.facts, self.partition, absence.begun_us)
             if state is None or state.leader != absence.broker:
                 continue
-            if any(one.previous_leader == absence.broker and absence.covers(at(one)) for one in self._changes_after(begin)):
+            if any(one.previous_leader == absence.broker and absence.covers(at(one)) for one in self._changes_after(absence.begun_us)):
                 continue
             if was_served(self.answers, absence.start, absence.end):
                 continue

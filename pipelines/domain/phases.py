@@ -1,6 +1,6 @@
 """What happened inside an outage, and why was it one? The ordered boundaries of a recovery.
 
-b0 start, b1 the broker is fenced, b2 the new leader is recorded, b3 clients are told of it, b4 end (the first served probe). Each
+b0 start, b1 the broker is fenced, b2 the new leader is recorded (b0, where that was before), b3 clients are told of it, b4 end (the first served probe). Each
 is an interval; a boundary that does not apply is None: a partition whose leader lived on has no election, and one that was moved
 in order has no detection. The phases are differences of neighbouring boundaries that apply (detection b1-b0, election b2-b1,
 propagation b3-b2, first write b4 minus the last of them), each with its own bounds; the bounds of phases are not to be summed.
@@ -106,7 +106,9 @@ class Evidence:
         fenced = None if is_planned else self._fencing(span, failed)
         is_failed = fenced is not None or (self._is_absent(failed, at(change)) and not is_planned)
         told = self._told(span.partition, change, span.end)
-        fenced, elected, known = _ordered(span.start, [fenced, at(change), told], span.end)
+        # A move in order is decided before it is felt: from the first instant of the outage on, another leader is named.
+        named = at(change) if is_failed else at(change).later_of(span.start)
+        fenced, elected, known = _ordered(span.start, [fenced, named, told], span.end)
         clean = None if change.is_unclean is None else not change.is_unclean
         return Recovery(LEADER_FAILED if is_failed else LEADER_MOVED, failed, fenced, elected, known, clean)
 

@@ -17,7 +17,7 @@ import types
 import typing
 from typing import Any
 
-from pipelines.domain.landing import INT64, VOCABULARY
+from pipelines.domain.landing import VOCABULARY, WHOLE
 from pipelines.domain.observations import ENVELOPE_FIELDS, FORMAT, RECORDS, FoundRun
 
 SHARED = frozenset(ENVELOPE_FIELDS)
@@ -25,7 +25,7 @@ SHARED = frozenset(ENVELOPE_FIELDS)
 
 TYPES: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
-    int: {"type": "integer", "minimum": INT64.start, "maximum": INT64.stop - 1},
+    int: {"type": "integer", "minimum": WHOLE.start, "maximum": WHOLE.stop - 1},
     bool: {"type": "boolean"},
     tuple[str, ...]: {"type": "array", "items": {"type": "string"}},
     dict[str, float]: {"type": "object", "additionalProperties": {"type": "number"}},

@@ -6,11 +6,13 @@ The rule: probes of one partition, kind and lane come in in the order of their i
 - when a sequence is missing or the issue is not exactly one period after the one before, so that the issue of every probe in a
   run is known: `started_at_us + (sequence - first_sequence) * period_us`,
 - in write lanes, when a position is not the one before plus one, so that the position of every record in a run is known,
+- at the first good one issued at or after the earliest or the latest decision of a run of bad ones,
 - after an hour.
 
 An outage (design: "the interval of an outage") needs i and r of S, the last good probe that was answered before the first bad
-one was issued; of T, the first good one after the last bad one; and the earliest decision of the bad ones. T is the first of a
-run and the earliest decision is kept. S need not be the last of its run: with answers slower than the period, goods at the end
+one was issued; of T, the first good one after the last bad one and their earliest decision, or where the outage was short after
+their latest decision; and the earliest and the latest decision of the bad ones, which are kept. T is the first of a run, since a
+run is cut there. S need not be the last of its run: with answers slower than the period, goods at the end
 of a run are still unanswered when the next probe is issued. Such goods are *unsettled*. A run never ends with an unsettled good
 unless it is alone: when a run is cut, the goods after its last settled one go out as runs of one probe each, and while it lasts
 its open line ends at the last settled one. So every good that can ever be S is the last of its line, and no line shrinks.
@@ -35,6 +37,8 @@ CLOCK_DRIFT_US = 2 * CLOCK_WINDOW_US // 10_000
 answers, and short enough that two clocks that drift apart by 100 parts in a million do so by a millisecond, which is added."""
 
 MILLISECOND_US = 1000
+
+BAD = frozenset((Outcome.REJECTED, Outcome.UNKNOWN))
 
 Line = dict[str, Any]
 """The fields of one `Probes` (or `LateAcks`) record, without its envelope."""
@@ -97,6 +101,7 @@ class SpanBuilder:
         self._run: _Run | None = None
         self._unsettled: deque[Decided] = deque()
         self._last: Decided | None = None
+        self._asked_for: list[int] = []
 
     @property
     def outcome(self) -> str | None:
@@ -142,7 +147,17 @@ class SpanBuilder:
             and probe.issued_at_us == last.issued_at_us + self._period_us
             and (not self._has_contiguous_positions or _is_next(last.position, probe.position))
             and probe.issued_at_us - run.first.issued_at_us < RUN_US_MAX
+            and not (self._asked_for and self._is_asked_for(probe))
         )
+
+    def _is_asked_for(self, probe: Decided) -> bool:
+        """Whether the probe is the first that was issued at or after a decision of bad ones before it: it may be their T."""
+        if probe.outcome != Outcome.ACKED:
+            return False
+        waiting = [instant for instant in self._asked_for if instant > probe.issued_at_us]
+        is_asked_for = len(waiting) < len(self._asked_for)
+        self._asked_for = waiting
+        return is_asked_for
 
     def _begin(self, probe: Decided) -> Line:
         # The first probe is in its line at once, settled or not: a line of one probe says all there is to say of it.
@@ -161,6 +176,9 @@ class SpanBuilder:
 
     def _end(self, run: "_Run", next_issued_at_us: int) -> list[Line]:
         self._settle(run, next_issued_at_us)
+        if run.first.outcome in BAD:
+            decisions = {run.decided_min, run.decided_max}
+            self._asked_for += [instant for instant in decisions if instant > next_issued_at_us]
         lines = [self._line(run, is_open=False)]
         lines += [self._line(_Run(probe), is_open=False) for probe in self._unsettled]
         self._unsettled.clear()

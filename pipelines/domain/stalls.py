@@ -47,10 +47,9 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
     probed = {stream.partition: runs for stream, runs in facts.probes.items() if _is_durable(stream)}
     everyone = partitions(facts)
     for absence in broker_absences:
-        begin = absence.start.high if absence.start.high is not None else 0
         followed = _followed(facts, durable, absence)
         for partition in everyone:
-            state = state_at(facts, partition, begin)
+            state = state_at(facts, partition, absence.begun_us)
             if state is None or absence.broker not in (state.isr or ()) or state.leader in (None, absence.broker):
                 continue
             removal = _removal(facts, absence, partition)

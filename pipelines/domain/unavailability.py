@@ -18,7 +18,7 @@ Three refinements keep every bound true where the prober was blind or an outage 
   so min q <= start + g <= i(Bn). Where they are not, a good issued earlier may have been served before the outage began.
 - Bads more than g apart are two outages only when a good proves it: issued not before min q of the first, and answered before the
   second's first bad was issued. Else they are two pieces of one.
-- Goods between bads that are at most g apart are flapping: counted, each cutting a piece. There, and where i(T) - i(S) < 2g, the
+- Goods between bads that are at most g apart are flapping: counted, each cutting a piece. There, and where r(T) - i(S) < 2g, the
   service ran or failed for less than 2g and "the first good after Bn" proves nothing: T is then the first good issued at or after
   the last q, which was served after every bad was not, whatever the service did in between.
 
@@ -124,8 +124,7 @@ class Outage:
         """Nothing contradicts that it, and the serving around it, lasted 2g."""
         if self.flaps or self.next_good is None:
             return False
-        # By issues, which a run keeps exactly: of most goods in a run the resolution is only known to be at most so late.
-        return self.before is None or self.next_good.issued_us - self.before.issued_us >= 2 * self.gap_us
+        return self.before is None or self.next_good.resolved_us - self.before.issued_us >= 2 * self.gap_us
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ outages AS (
         IF(COUNT(ended_at_max) = COUNT(*), MAX(ended_at_max), NULL) AS ended_at_max,
         BOOL_OR(is_open) AS is_open,
         -- A leader that failed is the reason, also where more partitions waited for it as a follower.
-        IF(BOOL_OR(cause = 'leader_failed'), 'leader_failed', MODE(cause)) AS cause,
-        MODE(broker) AS broker,
+        IF(BOOL_OR(cause = 'leader_failed'), 'leader_failed', MODE(cause, TRUE)) AS cause,
+        MODE(broker, TRUE) AS broker,
         COUNT(*) AS outages,
         COUNT(DISTINCT resource, shard) AS partitions,
         COUNT(DISTINCT CASE WHEN lane != 'watch' THEN STRUCT(resource, shard) END) AS partitions_probed,

@@ -33,8 +33,17 @@ inferred AS (
 outages AS (
     SELECT
         *,
-        COALESCE(known_at_min, elected_at_min, fenced_at_min) AS last_boundary_at_min,
-        COALESCE(known_at_max, elected_at_max, fenced_at_max) AS last_boundary_at_max
+        -- Both ends of one boundary, the last that applies: the low end of one and the high end of another bound nothing.
+        CASE
+            WHEN COALESCE(known_at_min, known_at_max) IS NOT NULL THEN known_at_min
+            WHEN COALESCE(elected_at_min, elected_at_max) IS NOT NULL THEN elected_at_min
+            ELSE fenced_at_min
+        END AS last_boundary_at_min,
+        CASE
+            WHEN COALESCE(known_at_min, known_at_max) IS NOT NULL THEN known_at_max
+            WHEN COALESCE(elected_at_min, elected_at_max) IS NOT NULL THEN elected_at_max
+            ELSE fenced_at_max
+        END AS last_boundary_at_max
     FROM (
         SELECT * FROM probed
         UNION ALL

@@ -1,16 +1,30 @@
 -- One row per partition, follower and minute: how far it was behind its leader.
--- Key: cluster_id, resource, shard, replica, minute_at. Inputs: bronze.observations (partition_metrics of the minutes).
-WITH runs AS (
-    -- A run that was extended is there several times; its longest form says everything.
+-- Key: cluster_id, resource, shard, replica, minute_at. Inputs: bronze.observations (partition_metrics of the minutes, and the form of
+-- each run before them).
+WITH lines AS (
+    -- A run is written again and again while it lasts, each time with its last lag and its highest so far. What is new in a line is
+    -- the highest lag where that has risen, else the last one.
     SELECT
-        system, cluster_id, resource, shard, broker, prober_id, boot_id, started_at_us,
-        MAX(ended_at_us) AS ended_at_us,
-        MAX(lag_records_max) AS lag_records_max,
-        MAX(count) AS polls,
-        MAX_BY(in_sync_replicas, ended_at_us) AS in_sync_replicas,
-        MAX_BY(CAST(log_end_position AS BIGINT), ended_at_us) AS log_end
+        system, cluster_id, resource, shard, broker, in_sync_replicas,
+        ended_at_us,
+        CAST(log_end_position AS BIGINT) AS log_end,
+        lag_records_last,
+        lag_records_max,
+        count AS polls,
+        LAG(lag_records_max) OVER run AS known_lag_max,
+        COALESCE(LAG(count) OVER run, 0) AS known_polls
     FROM bronze_partition_metrics
-    GROUP BY system, cluster_id, resource, shard, broker, prober_id, boot_id, started_at_us
+    WINDOW run AS (
+        PARTITION BY cluster_id, resource, shard, broker, prober_id, boot_id, started_at_us ORDER BY ended_at_us, seq
+    )
+),
+
+runs AS (
+    SELECT
+        *,
+        IF(known_lag_max IS NULL OR lag_records_max > known_lag_max, lag_records_max, lag_records_last) AS lag_records_seen,
+        polls - known_polls AS new_polls
+    FROM lines
 ),
 
 -- How fast the leader appended in a minute; only leaders know the number of in-sync replicas.
@@ -29,10 +43,10 @@ lags AS (
         system, cluster_id, resource, shard,
         broker AS replica,
         DATE_TRUNC('MINUTE', TIMESTAMP_MICROS(ended_at_us)) AS minute_at,
-        MAX(lag_records_max) AS lag_records_max,
-        SUM(polls) AS samples
+        MAX(lag_records_seen) AS lag_records_max,
+        SUM(new_polls) AS samples
     FROM runs
-    WHERE lag_records_max IS NOT NULL
+    WHERE lag_records_seen IS NOT NULL
     GROUP BY system, cluster_id, resource, shard, broker, DATE_TRUNC('MINUTE', TIMESTAMP_MICROS(ended_at_us))
 )
 
@@ -54,7 +68,7 @@ SELECT
         ELSE 'no_appends'
     END AS lag_ms_reason,
     lags.samples,
-    'lag-1' AS rule_version
+    'lag-2' AS rule_version
 FROM lags
 LEFT JOIN appends
     ON

@@ -159,7 +159,7 @@ class TestWrites:
 
     def test_one_that_hangs_holds_up_those_behind_it_until_its_time_is_up_and_then_the_next_goes_another_way(self) -> None:
         async def scenario() -> None:
-            async with writing() as bench:
+            async with writing(times=Pace(100_000, 40_000)) as bench:
                 broker = bench.cluster.brokers[1]
                 broker.answer = "hang"
                 first, second = bench.issue(), bench.issue()
@@ -167,6 +167,8 @@ class TestWrites:
                 broker.answer = "serve"
                 assert broker.connections == 2, "one for metadata, one for the partition"
 
+                until = time.monotonic() + 0.04
+                await bench.until(lambda: time.monotonic() > until, "its time to be up")
                 bench.give_up(first)
                 third = bench.issue()
                 assert (await bench.reply(third)).outcome == "ACKED"
@@ -176,6 +178,21 @@ class TestWrites:
                 broker.released.set()
                 assert (await bench.reply(first)).outcome == "ACKED", "the old connection is listened to for late answers"
                 assert (await bench.reply(second)).outcome == "ACKED"
+
+        run(scenario)
+
+    def test_a_connection_on_which_answers_still_come_is_kept(self) -> None:
+        async def scenario() -> None:
+            async with writing() as bench:
+                broker = bench.cluster.brokers[1]
+                assert (await bench.reply(bench.issue())).outcome == "ACKED"
+                broker.answer = "hang"
+                flight = bench.issue()
+                bench.give_up(flight)
+                broker.answer = "serve"
+                broker.released.set()
+                assert (await bench.reply(bench.issue())).outcome == "ACKED"
+                assert broker.connections == 2, "one for metadata, one for the partition"
 
         run(scenario)
 

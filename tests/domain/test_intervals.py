@@ -69,3 +69,9 @@ def test_the_hull_of_nothing_is_nothing() -> None:
     assert hull([Bounds(1, 2), Bounds(5, None)]) == Bounds(1, None)
     assert known(None, 0, None, 3) == [0, 3]
     assert Bounds.exactly(4) == Bounds(4, 4)
+
+
+@given(bounds(), bounds(), st.integers(-50, 50), st.integers(-50, 50))
+def test_the_later_of_two_instants_is_held_by_what_is_known_of_both(one: Bounds, other: Bounds, at: int, other_at: int) -> None:
+    if one.holds(at) and other.holds(other_at):
+        assert one.later_of(other).holds(max(at, other_at))

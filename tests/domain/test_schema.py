@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.domain.landing import INT64, VOCABULARY, BadLine, decode, encode
+from pipelines.domain.landing import VOCABULARY, WHOLE, BadLine, decode, encode
 from pipelines.domain.observations import ENVELOPE_FIELDS, RECORDS, FoundRun
 from pipelines.domain.schema import field_table, json_schema
 
@@ -29,18 +29,18 @@ def validator() -> jsonschema.Draft202012Validator:
 
 
 VALIDATOR = validator()
-WHOLE = st.integers(INT64.start, INT64.stop - 1)
+NUMBER = st.integers(WHOLE.start, WHOLE.stop - 1)
 RUN = st.builds(
     FoundRun,
     boot_id=st.text(max_size=3),
-    first_sequence=WHOLE,
-    last_sequence=WHOLE,
-    first_position=WHOLE,
-    last_position=WHOLE,
+    first_sequence=NUMBER,
+    last_sequence=NUMBER,
+    first_position=NUMBER,
+    last_position=NUMBER,
 )
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=8),
-    int: WHOLE,
+    int: NUMBER,
     bool: st.booleans(),
     tuple[str, ...]: st.lists(st.text(max_size=3), max_size=3).map(tuple),
     dict[str, float]: st.dictionaries(st.text(max_size=3), st.floats(allow_nan=False, allow_infinity=False), max_size=3),

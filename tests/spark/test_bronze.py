@@ -13,6 +13,7 @@ from tests.spark.histories import kill_of_broker_2
 
 pytestmark = pytest.mark.spark
 
+EXTREMES = (2**53, 2**63 - 1, -(2**63), 2**63, 10**30, 1.5, "1", True)
 LANDED_AT = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -40,6 +41,11 @@ def variants() -> list[str]:
             lines.append(json.dumps(body | {"count": 0}))
             lines.append(json.dumps(body | {"outcome": "FINE"}))
             lines.append(json.dumps(body | {"kind": "dream"}))
+        lines.extend(json.dumps(body | {name: number}) for name in body if type(body[name]) is int for number in EXTREMES)
+        if "first_sequence" in body:
+            lines.append(json.dumps(body | {"first_sequence": -(2**63), "last_sequence": 2**63 - 1}))
+        if "runs" in body:
+            lines.append(json.dumps(body | {"runs": [body["runs"][0] | {"last_position": 2**60}]}))
     return [*lines, "", "garbage", "[]", "{}", "null", "7", '{"format":1', '{"format":1,"record":"probes"}']
 
 

@@ -9,9 +9,10 @@ the ISR) holds up all behind it. Hence
 - at most `window` requests are on their way. What is due beyond that waits here, behind the same request that it would wait for
   there, and is not sent at all when its time is up first: an outage leaves no mountain of old requests with the broker, which
   would delay the first good answers after it;
-- once a probe's time is up and nothing came on its connection since it was sent, the channel takes a new connection for what
-  comes next and puts the old one aside. It stays open for late answers, at most ASIDE_SECONDS, and at most ASIDE_MAX of them; the
-  broker forgets what a closed one had in its queue. Where answers still come the connection is slow, not stuck, and is kept.
+- once a probe's time is up and nothing came on its connection for half of lambda, though it was waited for, the channel takes a new
+  connection for what comes next and puts the old one aside. It stays open for late answers, at most ASIDE_SECONDS, and at most
+  ASIDE_MAX of them; the broker forgets what a closed one had in its queue. A connection on which answers still come is slow, not
+  stuck, and is kept: to replace it would make a slow broker slower.
 
 A request is sent once.
 
@@ -28,16 +29,16 @@ from typing import Any, Protocol
 from pipelines.brokers.kafka.connection import Address
 from pipelines.brokers.kafka.gate import Gate, Gates
 from pipelines.brokers.kafka.wire import ConnectionLost, NotSupported, Receiver, Wire, WireError
-from pipelines.brokers.probing import WAITING_FOR_ANSWER, WAITING_FOR_CONNECTION, Flight
+from pipelines.brokers.probing import WAITING_FOR_ANSWER, WAITING_FOR_CONNECTION, Flight, Pace
 
 ASIDE_SECONDS = 10.0
 ASIDE_MAX = 2
 WINDOW_MIN = 4
 
 
-def window(period_us: int, lambda_us: int) -> int:
+def window(pace: Pace) -> int:
     """How many requests may be on their way: what is due in a quarter of lambda, so that a distant cluster is no hindrance."""
-    return max(WINDOW_MIN, lambda_us // 4 // period_us)
+    return max(WINDOW_MIN, pace.lambda_us // 4 // pace.period_us)
 
 
 class Parcel(Receiver, Protocol):
@@ -61,12 +62,13 @@ class Channel:
     """The way to the leader of one group of partitions. `is_closing` is true while it closes a connection itself, so that what
     was in flight there can be told from what the broker cut off."""
 
-    def __init__(self, gates: Gates, needs: Needs, window: int) -> None:
+    def __init__(self, gates: Gates, needs: Needs, pace: Pace) -> None:
         self.throttled_until_ns = 0
         self.is_closing = False
         self._gates = gates
         self._needs = needs
-        self._window = window
+        self._window = window(pace)
+        self._patience_ns = pace.lambda_us * 1000 // 2
         self._gate: Gate | None = None
         self._wire: Wire | None = None
         self._on_way = 0
@@ -109,11 +111,13 @@ class Channel:
         """The time of what it carries is up and no answer came."""
         while self._waiting and _is_over(self._waiting[0]):
             self._waiting.popleft()
-        # A connection on which answers still come is slow, not stuck; another one would not be faster.
-        is_stuck = parcel.wire is not None and parcel.wire is self._wire and self._answered_ns < (parcel.flights[0].sent_ns or 0)
-        if is_stuck and self._gate is not None:
+        if parcel.wire is not None and parcel.wire is self._wire and self._gate is not None and self._is_stuck(parcel):
             self._put_aside()
             self._gate.want(self)
+
+    def _is_stuck(self, parcel: Parcel) -> bool:
+        waited_since = max(self._answered_ns, parcel.flights[0].sent_ns or 0)
+        return time.monotonic_ns() - waited_since > self._patience_ns
 
     def answered(self, wire: Wire | None) -> None:
         """A request on this connection was answered: there is room for the next."""

@@ -21,7 +21,7 @@ from kafka.protocol.producer import ProduceRequest
 
 from pipelines.brokers.base import Shard
 from pipelines.brokers.kafka import codes, produce
-from pipelines.brokers.kafka.channel import Channel, window
+from pipelines.brokers.kafka.channel import Channel
 from pipelines.brokers.kafka.gate import Gates
 from pipelines.brokers.kafka.leaders import Leader, Leaders
 from pipelines.brokers.kafka.wire import Wire, WireError, error_name
@@ -48,7 +48,7 @@ class RawWrites:
         self.leaders = leaders
         self._acks = acks
         self._timeout_ms = max(1, times.lambda_us // 1000)
-        self._window = window(times.period_us, times.lambda_us)
+        self._times = times
         self._gates = gates
         self._connections_max = connections_max
         self._is_shared = False
@@ -112,7 +112,7 @@ class RawWrites:
             key = (leader.broker, leader.replicas, int(shard.shard) % slots)
         channel = self._channels.get(key)
         if channel is None:
-            channel = self._channels[key] = Channel(self._gates, NEEDS, self._window)
+            channel = self._channels[key] = Channel(self._gates, NEEDS, self._times)
         return channel
 
 

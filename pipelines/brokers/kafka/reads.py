@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from kafka.protocol.consumer import FetchRequest
 
 from pipelines.brokers.kafka import codes, fetch
-from pipelines.brokers.kafka.channel import Channel, window
+from pipelines.brokers.kafka.channel import Channel
 from pipelines.brokers.kafka.gate import Gates
 from pipelines.brokers.kafka.leaders import Leader, Leaders
 from pipelines.brokers.kafka.wire import Wire, WireError, error_name
@@ -43,7 +43,7 @@ class Reads:
         self.topic = topic
         self.leaders = leaders
         self._gates = gates
-        self._window = window(times.period_us, times.lambda_us)
+        self._times = times
         self._channels: dict[str, Channel] = {}
 
     async def open(self, deadline: float) -> None:
@@ -101,7 +101,7 @@ class Reads:
     def _channel(self, leader: Leader) -> Channel:
         channel = self._channels.get(leader.broker)
         if channel is None:
-            channel = self._channels[leader.broker] = Channel(self._gates, NEEDS, self._window)
+            channel = self._channels[leader.broker] = Channel(self._gates, NEEDS, self._times)
         return channel
 
 

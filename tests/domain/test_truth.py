@@ -1,0 +1,84 @@
+"""The truth of more than a thousand simulated outages lies within what is derived of them. `make truth` does ten thousand.
+
+A wrong one is printed with its seed; `make truth ARGS="--seed N --histories 1"` reproduces it exactly.
+"""
+
+import pytest
+
+from pipelines.brokers.simulated import Fault, Judgement, Scenario, judge, simulate
+from pipelines.brokers.simulated.__main__ import judged, table
+from pipelines.domain.derivation import derive
+from pipelines.domain.facts import Facts
+from pipelines.domain.observations import Kind
+from pipelines.domain.windows import ACKS_ALL_STALLED, LEADER_UNAVAILABLE
+
+HISTORIES = range(1000, 1032)
+
+
+@pytest.fixture(scope="module")
+def total() -> Judgement:
+    """Everything that was found in the histories that respect (H)."""
+    return judged(HISTORIES)
+
+
+def test_more_than_a_thousand_outages_hold_their_truth(total: Judgement) -> None:
+    """Start, end and RTO of every write, durable write, read and leader outage; every window of every partition; every loss."""
+    assert total.violations == []
+    assert total.outages > 1000
+    assert {kind for kind, _ in total.widths} == set(Kind)
+
+
+def test_no_loss_is_missed_and_none_invented(total: Judgement) -> None:
+    assert total.lost_records > 500, "the histories lose records at all"
+    assert not [text for text in total.violations if "lost" in text or "gone" in text]
+
+
+@pytest.mark.parametrize("how", ["refused", "hung"])
+@pytest.mark.parametrize("kind", list(Kind))
+def test_the_median_width_is_two_periods_and_20_ms_and_for_hangs_two_lambdas_more(total: Judgement, kind: str, how: str) -> None:
+    widths = sorted(width / allowed for width, allowed in total.widths[kind, how])
+
+    assert widths[len(widths) // 2] <= 1
+
+
+def test_histories_that_break_the_assumption_are_reported_as_flapping_and_never_as_a_wrong_window() -> None:
+    short = judged(range(1000, 1006), is_short=True)
+
+    assert short.violations == []
+    assert short.flapping > 10
+
+
+def test_windows_of_partitions_that_nobody_writes_to_hold_the_truth_however_many_there_are() -> None:
+    faults = (Fault("kill", "2", 10_000_000, 25_000_000), Fault("hang", "1", 50_000_000, 5_000_000))
+    history = simulate(1, Scenario(faults=faults, end_us=75_000_000, user_partitions=300))
+    derivation = derive(Facts.of(history.observations), [])
+
+    assert judge(history, derivation).violations == []
+    of_users = [window for window, _ in derivation.windows if window.partition.resource == "orders"]
+    assert sum(one.window == LEADER_UNAVAILABLE for one in of_users) == 200, "100 led by each of the two"
+    assert sum(one.window == ACKS_ALL_STALLED for one in of_users) == 400, "and the others wait for them"
+
+
+def test_without_a_control_plane_the_probes_alone_hold_the_truth() -> None:
+    scenario = Scenario(faults=(Fault("kill", "2", 10_000_000, 25_000_000),), end_us=50_000_000, has_control_plane=False)
+    history = simulate(2, scenario)
+    derivation = derive(Facts.of(history.observations), [])
+    found = judge(history, derivation)
+
+    assert derivation.outages
+    assert [text for text in found.violations if "acks_all_stalled" not in text] == [], (
+        "who waits for whom, only the control plane knows"
+    )
+
+
+def test_a_judgement_sees_what_is_wrong() -> None:
+    """The judge itself: an end that is moved by ten seconds is found out."""
+    history = simulate(1000)
+    history.truth.lanes = {
+        stream: [type(down)(down.begin_us, down.end_us and down.end_us + 10_000_000, down.is_long) for down in downs]
+        for stream, downs in history.truth.lanes.items()
+    }
+    found = judge(history, derive(Facts.of(history.observations), []))
+
+    assert found.violations
+    assert "WRONG seed 1000" in table(found, Judgement(), 1, 0.1)
