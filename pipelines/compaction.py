@@ -8,7 +8,7 @@ every derivation takes the longest form of a run (`unavailability.longest_runs`,
 The newest rows, those of the hour that is not over, are left alone: they are what the next batch derives from. A run that goes on into
 the next hour keeps its longest form of this hour until the next compaction, which looks at whole days. Doing it twice changes nothing.
 
-Concurrent readers keep the version that they read: files that were replaced stay for VACUUM_HOURS, then they are deleted.
+Concurrent readers keep the version that they read: files of any table that were replaced stay for VACUUM_HOURS, then they are deleted.
 
 Example: a healthy partition is probed in four lanes and written every 10 s: 1,440 rows an hour, of which 4 are left.
 """
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import structlog
-from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipelines import bronze
+from pipelines.ddl import table_names
 from pipelines.domain.observations import PartitionMetrics, Probes, Status
 from pipelines.lakehouse import Lakehouse
 
@@ -33,7 +33,7 @@ HOUR_US = 3_600 * SECOND_US
 DAY_US = 24 * HOUR_US
 LATE_US = 60 * SECOND_US
 """So long after the full hour its lines are awaited: a spool rotates twice a second, a batch takes some seconds."""
-VACUUM_HOURS = 2.0
+VACUUM_HOURS = 2
 
 PROBES_KEY = ("cluster_id", "prober_id", "boot_id", "clock_id", "resource", "shard", "kind", "lane", "first_sequence")
 METRICS_KEY = ("cluster_id", "prober_id", "boot_id", "clock_id", "broker", "resource", "shard", "started_at_us")
@@ -68,7 +68,8 @@ class Compaction:
         first_us = closed_us - 2 * DAY_US if not self._done_us or _day(closed_us) != _day(self._done_us) else closed_us - 2 * HOUR_US
         done = compact(self._lakehouse, first_us - first_us % DAY_US, closed_us)
         self._done_us = closed_us
-        vacuum(self._lakehouse)
+        for table in table_names():
+            self._lakehouse.vacuum(table, VACUUM_HOURS)
         log.info("compaction", rows_before=done.rows_before, rows_after=done.rows_after, seconds=round(done.seconds, 1))
         return done
 
@@ -83,6 +84,8 @@ def compact(lakehouse: Lakehouse, from_us: int, until_us: int) -> Compacted:
     began = time.monotonic()
     where = f"day >= DATE '{_day(from_us)}' AND day <= DATE '{_day(until_us)}' AND ended_at_us < {until_us}"
     rows = lakehouse.read(bronze.OBSERVATIONS).where(where)
+    if not rows.limit(1).count():
+        return Compacted(0, 0, time.monotonic() - began)  # as at the begin of an installation
     before, superfluous = _counted(rows, until_us)
     if superfluous or _is_scattered(rows):
         kept = remaining(rows, until_us).repartition(1, "day").sortWithinPartitions("day", *ORDER)
@@ -94,13 +97,6 @@ def compact(lakehouse: Lakehouse, from_us: int, until_us: int) -> Compacted:
 def remaining(rows: DataFrame, until_us: int) -> DataFrame:
     """The rows without those that another of them makes superfluous."""
     return _marked(rows, until_us).where("NOT is_superfluous").drop("is_superfluous")
-
-
-def vacuum(lakehouse: Lakehouse) -> None:
-    """Deletes the files that no version of the last VACUUM_HOURS needs."""
-    # Delta's own least is a week, for writers that take that long; the only writer here is this process.
-    lakehouse.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    DeltaTable.forPath(lakehouse.spark, lakehouse.path(bronze.OBSERVATIONS)).vacuum(VACUUM_HOURS)
 
 
 def _counted(rows: DataFrame, until_us: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from pipelines.compaction import Compaction, closed_hour
 from pipelines.ddl import table_names
 from pipelines.errors import LakehouseError
 from pipelines.exclusive import only_writer
-from pipelines.lakehouse import Lakehouse, instant_sql, session
+from pipelines.lakehouse import Lakehouse, instant_literal, instant_sql, session
 from pipelines.progress import Progress
 from pipelines.readback import ReadBacks
 from pipelines.settings import Home
@@ -227,20 +227,21 @@ class Stream:
             return
         self._await_tables()
         yesterday = newest_us - DAY_US
-        self._replace_recent(
-            gold.AVAILABILITY, "probes", f"day >= date_sub(to_date({instant_sql(newest_us)}), 1)", yesterday - yesterday % DAY_US
-        )
+        yesterday -= yesterday % DAY_US
+        days = f"day >= DATE '{datetime.fromtimestamp(yesterday / MICROSECONDS, UTC).date()}'"
+        self._replace_recent(gold.AVAILABILITY, "probes", yesterday, days, days)
         # Not further back than what is compacted: of a run there, only the last form is left, and no minute before it.
         minute = max(newest_us - LAG_US - (newest_us - LAG_US) % MINUTE_US, closed_hour(newest_us))
-        self._replace_recent(gold.LAG, "partition_metrics", f"minute_at >= {instant_sql(minute)}", minute - LAG_US)
+        of_spark, of_table = (f"minute_at >= {instant}" for instant in (instant_sql(minute), instant_literal(minute)))
+        self._replace_recent(gold.LAG, "partition_metrics", minute - LAG_US, of_spark, of_table)
 
     def _compact_if_due(self) -> None:
         """Drops from bronze, once an hour, what longer rows say again; it can wait until nothing is unsettled."""
         if self._unsettled.is_empty and self._compaction.is_due(self._unsettled.newest_us):
             self._compaction.run(self._unsettled.newest_us)
 
-    def _replace_recent(self, table: str, record: str, where: str, from_us: int) -> None:
-        """Derives a table's recent rows from one record of bronze, and replaces them."""
+    def _replace_recent(self, table: str, record: str, from_us: int, where: str, replaced: str) -> None:
+        """Derives a table's recent rows from one record of bronze, and replaces them; `replaced` says the same as `where`."""
         observations = self.lakehouse.read(bronze.OBSERVATIONS).where(
             (f.col("record") == record)
             & (f.col("day") >= f.to_date(f.timestamp_micros(f.lit(from_us))))
@@ -249,7 +250,7 @@ class Stream:
         observations.createOrReplaceTempView(f"bronze_{record}")
         self.lakehouse.read(gold.OUTAGES).createOrReplaceTempView(gold.view_name(gold.OUTAGES))
         frame = gold.selected(self.spark.sql(gold.query(table)), self.lakehouse.schema(table)).where(where)
-        self.lakehouse.replace(table, frame, where)
+        self.lakehouse.replace(table, frame.toArrow(), replaced)
 
 
 def run(home: Home, options: Options, stopping: threading.Event, readbacks: ReadBacks | None = None) -> None:

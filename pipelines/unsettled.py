@@ -19,15 +19,18 @@ from concurrent.futures import Executor
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as f
 
 from pipelines import bronze, gold
+from pipelines.ddl import arrow_schema
 from pipelines.derive import MARGIN_US, Region, region
 from pipelines.domain.observations import BrokerMetrics, Outcome, Probes, ReadBack
 from pipelines.domain.replication import OutOfSync
-from pipelines.lakehouse import Lakehouse, instant_sql
+from pipelines.lakehouse import Lakehouse, instant_literal
 from pipelines.readback import Partition, ReadBacks
 from pipelines.silver import TABLES, events, isr_windows, outage_windows, partition_windows
 from pipelines.silver.base import Row, microseconds
@@ -138,7 +141,7 @@ class Unsettled:
         recent = seen.where(f.col("ended_at_us") >= newest - LOOK_BACK_US)
         recent = recent.withColumn("reason", f.lit(None).cast("string")).withColumn("landed_at", f.col("ingested_at"))
         self.take(summary(recent, known_us=0))
-        begins = [begin for begin, end in self._spans() if end is None or end >= newest - QUIET_US]
+        begins = self._begins(newest - QUIET_US)
         if begins:
             self._from_us = min(begins) if self._from_us is None else min(self._from_us, *begins)
         if self._from_us is not None:
@@ -198,26 +201,25 @@ class Unsettled:
         """The begin of the region, moved back so that no window, and no incident, of silver crosses it."""
         if self._written_from_us is not None and self._written_from_us <= from_us:
             return self._written_from_us
-        spans = self._spans()
         while True:
-            crossing = [begin for begin, end in spans if begin < from_us and (end is None or end >= from_us - REACH_US)]
+            crossing = [begin for begin in self._begins(from_us - REACH_US) if begin < from_us]
             if not crossing:
                 return from_us
             from_us = min(crossing)
 
-    def _spans(self) -> list[tuple[int, int | None]]:
-        """Begin and end of every window of silver; no end while it is open."""
-        begin = f.unix_micros(f.coalesce("started_at_min", "started_at_max"))
-        end = f.when(~f.col("is_open"), f.unix_micros(f.coalesce("ended_at_max", "ended_at_min")))
-        return [(one[0], one[1]) for table in WINDOWS for one in self.lakehouse.read(table).select(begin, end).collect()]
+    def _begins(self, since_us: int) -> list[int]:
+        """When the windows of silver began that are open, or ended at or after an instant."""
+        ended_at = pc.coalesce(pc.field("ended_at_max"), pc.field("ended_at_min"))
+        where = pc.field("is_open") | (ended_at >= _scalar(since_us))
+        rows = [row for table in WINDOWS for row in self.lakehouse.at_hand(table, where, ["started_at_min", "started_at_max"])]
+        return [microseconds(row["started_at_min"] or row["started_at_max"]) for row in rows]
 
     def _seeds(self, from_us: int, clusters: list[str]) -> dict[str, list[OutOfSync]]:
-        begun = f.unix_micros("started_at_max") < from_us
-        ends_later = f.col("is_open") | (f.unix_micros("ended_at_max") >= from_us)
-        rows = self.lakehouse.read(isr_windows.TABLE).where(begun & ends_later & f.col("cluster_id").isin(*clusters)).collect()
+        goes_on = pc.field("is_open") | (pc.field("ended_at_max") >= _scalar(from_us))
+        where = (pc.field("started_at_max") < _scalar(from_us)) & goes_on & pc.field("cluster_id").isin(clusters)
         seeds: dict[str, list[OutOfSync]] = {}
-        for row in rows:
-            seeds.setdefault(row["cluster_id"], []).append(isr_windows.seed(_utc(row.asDict())))
+        for row in self.lakehouse.at_hand(isr_windows.TABLE, where):
+            seeds.setdefault(row["cluster_id"], []).append(isr_windows.seed(row))
         return seeds
 
     # --- what is written ----------------------------------------------------------------------------------------------
@@ -228,7 +230,7 @@ class Unsettled:
             self._written = {}
         self._written_from_us = from_us
         names = ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}'" for name in clusters)
-        region_of = {name: f"cluster_id IN ({names}) AND {column} >= {instant_sql(from_us)}" for name, column in REGIONAL}
+        region_of = {name: f"cluster_id IN ({names}) AND {column} >= {instant_literal(from_us)}" for name, column in REGIONAL}
         carried = [row["window_id"] for row in derived.rows[isr_windows.TABLE] if microseconds(row[isr_windows.COLUMN]) < from_us]
         region_of[isr_windows.TABLE] += "".join(f" OR window_id = '{window_id}'" for window_id in carried)
         if self._has_changed(derived):
@@ -260,20 +262,11 @@ class Unsettled:
         return rows
 
     def _commit(self, rows: dict[str, list[Row]], region_of: dict[str, str]) -> None:
-        """Commits side by side; each is a transaction of its own, and all of them are made again if one of them fails."""
-        writes = [
-            self._pool.submit(self._replace, name, of_table, region_of[name])
-            for name, of_table in rows.items()
-            if self._written.get(name) != of_table
-        ]
-        for write in writes:
-            write.result()
+        """Each is a transaction of its own, and all of them are made again if one of them fails."""
+        for name, of_table in rows.items():
+            if self._written.get(name) != of_table:
+                self.lakehouse.replace(name, pa.Table.from_pylist(of_table, arrow_schema(name)), region_of[name])
         self._written = rows
-
-    def _replace(self, name: str, rows: list[Row], where: str) -> None:
-        # A region that holds nothing, and held nothing, need not be replaced: looking is cheaper than a commit.
-        if rows or self.lakehouse.read(name).where(where).limit(1).count():
-            self.lakehouse.replace(name, self.lakehouse.rows(name, rows), where)
 
     def _settle(self, derived: Region, from_us: int) -> None:
         """Forgets the region once nothing in it is open or awaited and a quiet minute of event time has passed."""
@@ -292,6 +285,10 @@ class Unsettled:
     def _is_awaited(self) -> bool:
         """A read-back is under way or wanted, or what the last one found has not come in yet."""
         return self.readbacks is not None and (self.readbacks.is_busy or self.readbacks.written_at_us > self._readback_us)
+
+
+def _scalar(at_us: int) -> pa.Scalar:
+    return pa.scalar(at_us, pa.timestamp("us", tz="UTC"))
 
 
 def _latest_us() -> int:

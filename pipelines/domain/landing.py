@@ -51,7 +51,7 @@ def decode(line: str) -> Observation:
         raise BadLine(f"not JSON: {error}") from error
     if not isinstance(body, dict):
         raise BadLine(f"not a JSON object but {type(body).__name__}")
-    if body.get("format") != FORMAT:
+    if type(body.get("format")) is not int or body["format"] != FORMAT:
         raise BadLine(f"format is {body.get('format')!r}, this reader knows {FORMAT}")
     record = body.get("record")
     kind = RECORDS.get(record) if isinstance(record, str) else None

@@ -1,9 +1,10 @@
 """What happened inside an outage, and why was it one? The ordered boundaries of a recovery.
 
-b0 start, b1 the broker is fenced, b2 the new leader is recorded (b0, where that was before), b3 clients are told of it, b4 end (the first served probe). Each
-is an interval; a boundary that does not apply is None: a partition whose leader lived on has no election, and one that was moved
-in order has no detection. The phases are differences of neighbouring boundaries that apply (detection b1-b0, election b2-b1,
-propagation b3-b2, first write b4 minus the last of them), each with its own bounds; the bounds of phases are not to be summed.
+b0 start, b1 the broker is fenced, b2 the new leader is recorded (b0, where that was before), b3 clients are told of it, b4 end (the
+first served probe). Each is an interval; a boundary that does not apply is None: a partition whose leader lived on has no election,
+and one that was moved in order has no detection. The phases are differences of neighbouring boundaries that apply (detection b1-b0,
+election b2-b1, propagation b3-b2, first write b4 minus the last of them), each with its own bounds; the bounds of phases are not to
+be summed.
 
 Boundaries are ordered in truth, so each one also bounds its neighbours: none can be later than those behind it, or earlier than
 those before. Where a stated boundary contradicts that order (a controller's clock that is off), it is dropped rather than believed.

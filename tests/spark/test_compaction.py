@@ -1,9 +1,12 @@
 """Compaction of bronze: what is superseded goes, what is derived stays."""
 
 import dataclasses
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from pipelines import bronze
 from pipelines.compaction import DAY_US, HOUR_US, LATE_US, Compaction, closed_hour, compact
@@ -11,6 +14,8 @@ from pipelines.derive import region
 from pipelines.domain.landing import encode
 from pipelines.domain.observations import PartitionMetrics, Probes, Status
 from pipelines.lakehouse import Lakehouse
+from pipelines.settings import Home
+from tests.spark.conftest import fresh_lakehouse
 from tests.spark.histories import BEGIN, CLUSTER, END, PERIOD, History, kill_of_broker_2, land
 from tests.spark.test_stream import contents, run_stream
 
@@ -65,15 +70,26 @@ def files(lakehouse: Lakehouse) -> int:
     return lakehouse.read(bronze.OBSERVATIONS).select("_metadata.file_path").distinct().count()
 
 
-@pytest.fixture
-def progressed(lakehouse: Lakehouse) -> Lakehouse:
+@pytest.fixture(scope="module")
+def derived_once(spark: SparkSession, empty_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of a history whose runs were written again and again, in three files."""
+    lakehouse = fresh_lakehouse(spark, empty_tables, tmp_path_factory.mktemp("progressed") / "home")
     history = kill_of_broker_2()
     metrics(history)
     lines = with_progress(history)
     for number in range(3):
         land(lines[number::3], lakehouse.home.landing, f"part-{number}")
     run_stream(lakehouse, files_per_batch=1)
-    return lakehouse
+    return lakehouse.home.path
+
+
+@pytest.fixture
+def progressed(spark: SparkSession, derived_once: Path, tmp_path: Path) -> Lakehouse:
+    """A copy of them, with a query that has not begun: a checkpoint knows the landing by its path."""
+    home = Home(tmp_path / "home")
+    shutil.copytree(derived_once, home.path, ignore=shutil.ignore_patterns(home.stream.name, home.landing.name))
+    home.create()
+    return Lakehouse(spark, home)
 
 
 def test_compaction_changes_no_derived_row_and_keeps_one_form_of_each_run(progressed: Lakehouse) -> None:
