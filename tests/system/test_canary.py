@@ -57,10 +57,11 @@ class History:
         return Facts.of(self.canary)
 
     def outages(self, fault: str, resource: str, shard: str, kind: str, lane: str = "raw") -> list[Outage]:
-        """The outages of a stream that began around a fault."""
+        """The outages of a stream that began around a fault, and before the next one."""
         at = self.faults[fault].before_at_us
+        until = min([at + 10 * SECOND_US, *(one.before_at_us for one in self.faults.values() if one.before_at_us > at)])
         found = outages(self.facts.probes[Stream(resource, shard, kind, lane, "canary")])
-        return [one for one in found if at - SECOND_US < one.earliest_decided_us < at + 10 * SECOND_US]
+        return [one for one in found if at - SECOND_US < one.earliest_decided_us < until]
 
 
 def start(name: str, code: str, config: CanaryConfig | MetricsConfig, folder: Path) -> Child:
@@ -94,7 +95,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
         shared = {"cluster_id": lab.cluster_id, "anchor": anchor.text(), "rotate_ms": 200}
         canary_config = CanaryConfig(**shared, prober_id="canary", spool=str(landing), bootstrap=lab.bootstrap, flush_seconds=1.0)
         urls = tuple(f"http://127.0.0.1:{node.ports.jolokia}/jolokia" for node in lab.nodes)
-        metrics_config = MetricsConfig(**shared, prober_id="metrics", spool=str(metrics_landing), urls=urls)
+        metrics_config = MetricsConfig(**shared, prober_id="metrics", spool=str(metrics_landing), urls=urls, flush_seconds=3.0)
         canary = start("canary", RUN_CANARY, canary_config, folder)
         metrics = start("metrics", RUN_METRICS, metrics_config, folder)
         made = History(lab)

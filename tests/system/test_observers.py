@@ -40,6 +40,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 TOPICS, PARTITIONS_EACH = 100, 10
 LOST = Shard("unclean", "0")
 KEPT, GONE = 50, 100
+SECOND_US = 1_000_000
 DUMPED = re.compile(r"\| offset: (\d+) CreateTime: (\d+) .*?(?:payload|LeaderChange): (\{.*\})$")
 
 
@@ -252,11 +253,14 @@ def led_by_the_killed(history: History) -> set[Shard]:
     """The partitions that broker 1 led when it was killed, by the controller's own record, and had led for a while."""
     assert history.killed is not None
     killed_us = history.killed.before_at_us
-    settled: dict[Shard, str | None] = {}
+    led: dict[Shard, tuple[str | None, int]] = {}
     for one in decisions(history, "log").values():
         if one.resource is not None and one.shard is not None and one.ended_at_us < killed_us:
-            settled[Shard(one.resource, one.shard)] = one.leader if one.ended_at_us < killed_us - 3_000_000 else None
-    return {shard for shard, leader in settled.items() if leader == "1"}
+            shard = Shard(one.resource, one.shard)
+            if one.leader != one.previous_leader:
+                led[shard] = (one.leader, one.ended_at_us)
+            led.setdefault(shard, (one.leader, 0))
+    return {shard for shard, (leader, since_us) in led.items() if leader == "1" and since_us < killed_us - 3 * SECOND_US}
 
 
 def decisions(history: History, name: str) -> dict[tuple[object, ...], Control]:
