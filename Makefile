@@ -10,6 +10,9 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 ARGS ?=
+FAST := "not spark and not system and not browser and not soak"
+# What starts clusters and Spark has the machine for itself; the rest waits more than it works.
+SIDE_BY_SIDE := -n 2 --dist loadfile
 
 .PHONY: help setup lock lock-jars demo test test-fast truth lint bench soak clean
 
@@ -36,10 +39,11 @@ demo: setup ## start a real 3-broker cluster, kill a leader, measure it, serve t
 
 test: setup ## the whole test suite: domain, Spark, real brokers, browser (15 minutes on 2 cores)
 	@$(PY) -m pipelines.doctor browser --install
-	@$(PY) -m pytest -m "not soak" $(ARGS)
+	@$(PY) -m pytest -m $(FAST) $(SIDE_BY_SIDE) $(ARGS)
+	@$(PY) -m pytest -m "(spark or system or browser) and not soak" $(ARGS)
 
 test-fast: setup ## the tests without brokers, Spark or browser (60 s)
-	@$(PY) -m pytest -m "not spark and not system and not browser and not soak" $(ARGS)
+	@$(PY) -m pytest -m $(FAST) $(SIDE_BY_SIDE) $(ARGS)
 
 truth: setup ## hold 10,000 simulated outages against their truth (about a minute, no Spark)
 	@$(PY) -m pipelines.brokers.simulated $(ARGS)

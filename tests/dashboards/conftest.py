@@ -1,6 +1,7 @@
 """A home in a temporary folder, a fixed present, and pages as text."""
 
 import json
+import shutil
 
 import pytest
 from dash import no_update
@@ -20,14 +21,23 @@ def home(tmp_path):
     return home
 
 
-@pytest.fixture
-def measured(home):
-    """A cluster that is served and measured, with two incidents behind it."""
+@pytest.fixture(scope="session")
+def measured_once(tmp_path_factory):
+    """A cluster that is served and measured, with two incidents behind it. For those who only look."""
+    home = Home(tmp_path_factory.mktemp("measured") / "home")
+    home.create()
     stories.killed_leader(NOW_US - 3_600_000_000).write(home)
     stories.unclean_election(NOW_US - 7_200_000_000).write(home)
     lakehouses.availability(home, NOW_US)
     lakehouses.live(home, NOW_US - 300_000)
     lakehouses.progress(home, NOW_US - 2_000_000)
+    return home
+
+
+@pytest.fixture
+def measured(measured_once, home):
+    """The same, for those who change it."""
+    shutil.copytree(measured_once.path, home.path, dirs_exist_ok=True)
     return home
 
 

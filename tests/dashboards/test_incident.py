@@ -4,15 +4,22 @@ import pytest
 from dashboards.pages.incident import PAGE
 from pipelines import ddl
 from tests import lakehouses, stories
-from tests.dashboards.conftest import NOW_US
+from tests.dashboards.conftest import NOW_US, Seen
 
 KILLED, UNCLEAN, OPEN = "20261121-031702-5d41a0", "20261121-024009-5d41a0", "20261121-041203-5d41a0"
 PANELS = ("header", "phases", "rto", "partitions", "replication", "losses", "evidence")
 
 
+@pytest.fixture(scope="module")
+def killed(measured_once):
+    """The page of the kill, for those who only look."""
+    return Seen(measured_once, PAGE, incident_id=KILLED)
+
+
 @pytest.fixture
-def killed(measured, seen):
-    return seen(measured, PAGE, incident_id=KILLED)
+def refreshed(measured_once):
+    """The same, for those who refresh it."""
+    return Seen(measured_once, PAGE, incident_id=KILLED)
 
 
 def with_open(home, now_us=NOW_US):
@@ -121,18 +128,18 @@ def test_an_outage_that_a_prober_saw_ending_is_over_before_the_tables_say_so(mea
     assert "13.92–14.00 s" in page.panel("header")
 
 
-def test_an_incident_that_is_over_costs_nothing_while_its_tables_rest(killed):
-    before = dict(killed.values)
-    killed.now_us += 2_000_000
-    killed.refresh()
-    assert killed.changed == set()
-    assert killed.values == before
+def test_an_incident_that_is_over_costs_nothing_while_its_tables_rest(refreshed):
+    before = dict(refreshed.values)
+    refreshed.now_us += 2_000_000
+    refreshed.refresh()
+    assert refreshed.changed == set()
+    assert refreshed.values == before
 
 
-def test_a_switch_of_colours_draws_figures_anew_and_nothing_else(killed):
-    killed.scheme = "dark"
-    killed.refresh()
-    assert {name.rpartition(".")[2] for name in killed.changed} == {"figure"}
+def test_a_switch_of_colours_draws_figures_anew_and_nothing_else(refreshed):
+    refreshed.scheme = "dark"
+    refreshed.refresh()
+    assert {name.rpartition(".")[2] for name in refreshed.changed} == {"figure"}
 
 
 def test_an_unknown_incident_is_said_and_looked_for_again(measured, seen):
