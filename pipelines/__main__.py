@@ -69,6 +69,9 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
     command_config: Annotated[Path | None, typer.Option(help="A client.properties, as Kafka's own tools take it.")] = None,
     jolokia: Annotated[list[str] | None, typer.Option(metavar="URL", help="A broker's Jolokia agent; may be repeated.")] = None,
     controller: Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="A controller's listener; may be repeated.")] = None,
+    controller_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A client.properties for the controllers, where it is another one.")
+    ] = None,
     metadata_log: Annotated[Path | None, typer.Option(metavar="DIR", help="A node's __cluster_metadata-0 folder.")] = None,
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
     home: Annotated[Path | None, typer.Option(help="Keep what is measured in this folder.")] = None,
@@ -87,6 +90,7 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
         command_config=command_config,
         jolokia=tuple(jolokia or ()),
         controllers=tuple(controller or ()),
+        controller_config=controller_config,
         metadata_log=metadata_log,
         json_path=json_path,
         home=home,

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.brokers.kafka.check import check
+from pipelines.brokers.kafka.check import check, check_controllers
 from pipelines.brokers.kafka.client_properties import load
+from pipelines.brokers.kafka.metadata_log import folder_of
 from pipelines.domain.clock import Anchor
 from pipelines.measuring import Measurement
 from pipelines.parts import Target, collectors, stream
@@ -33,6 +34,7 @@ class MeasureOptions:
     command_config: Path | None = None
     jolokia: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
+    controller_config: Path | None = None
     metadata_log: Path | None = None
     json_path: Path | None = None
     home: Path | None = None
@@ -48,12 +50,17 @@ def run(options: MeasureOptions, console: Console) -> None:
     reached = check(connection)
     for node, reason in reached.unreachable.items():
         console.print(f"warning: broker {node} cannot be reached: {reason}", markup=False, highlight=False)
+    if options.controllers:
+        check_controllers(load(",".join(options.controllers), options.controller_config or options.command_config))
+    if options.metadata_log is not None:
+        folder_of(options.metadata_log)
     target = Target(
         bootstrap=options.bootstrap,
         cluster_id=reached.cluster_id,
         command_config=options.command_config,
         jolokia=options.jolokia,
         controllers=options.controllers,
+        controller_config=options.controller_config,
         metadata_log=options.metadata_log,
         period_ms=options.period_ms,
         may_alter=options.may_alter,

@@ -28,6 +28,7 @@ class Target:
     command_config: Path | None = None
     jolokia: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
+    controller_config: Path | None = None
     metadata_log: Path | None = None
     period_ms: int = 100
     may_alter: bool = False
@@ -60,6 +61,8 @@ def collectors(home: Home, target: Target, anchor: Anchor) -> Iterator[Part]:
         prober_id="control-plane",
         state_folder=str(home.spool),
         controllers=target.controllers,
+        controller_config=None if target.controller_config is None else str(target.controller_config.resolve()),
+        jolokia=target.jolokia,
         metadata_log=None if target.metadata_log is None else str(target.metadata_log.resolve()),
     )
     yield Part("control-plane", ("collect", "control-plane"), control_plane)

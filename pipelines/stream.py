@@ -40,7 +40,7 @@ MICROSECONDS = 1_000_000
 MINUTE_US = 60 * MICROSECONDS
 DAY_US = 86_400 * MICROSECONDS
 LAG_US = 10 * MINUTE_US
-UNSETTLED_PATIENCE = 10
+UNSETTLED_PATIENCE = 2
 """So many times longer what is summed up waits while a region is unsettled: an incident's gold must not wait for it."""
 
 

@@ -209,7 +209,7 @@ class ControlPlace:
     controllers: tuple[str, ...] = ()
     controller_config: Path | None = None
     metadata_log: Path | None = None
-    jolokia_url: str | None = None
+    jolokia: tuple[str, ...] = ()
 
 
 class ControlSource(Protocol):

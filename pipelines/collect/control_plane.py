@@ -41,8 +41,8 @@ class ControlPlaneConfig(CollectorConfig):
     """Where the control plane can be read.
 
     `controllers`: HOST:PORT of the controllers' listeners, reached with `controller_config` (a client.properties; that of the brokers
-    when absent). `metadata_log`: a node's folder, with the `jolokia_url` of that node for its high watermark. `state_folder`: keeps the
-    position over a restart; not the landing folder.
+    when absent). `metadata_log`: a node's folder; `jolokia`: agents, one of which is that node's and says its high watermark.
+    `state_folder`: keeps the position over a restart; not the landing folder.
     """
 
     bootstrap: str
@@ -51,7 +51,7 @@ class ControlPlaneConfig(CollectorConfig):
     controllers: tuple[str, ...] = ()
     controller_config: str | None = None
     metadata_log: str | None = None
-    jolokia_url: str | None = None
+    jolokia: tuple[str, ...] = ()
     keep_seconds: float = 10.0
 
     def place(self) -> ControlPlace:
@@ -65,7 +65,7 @@ class ControlPlaneConfig(CollectorConfig):
             controllers=self.controllers,
             controller_config=_path(self.controller_config or self.command_config),
             metadata_log=_path(self.metadata_log),
-            jolokia_url=self.jolokia_url,
+            jolokia=self.jolokia,
         )
 
 

@@ -63,6 +63,15 @@ def test_a_secured_cluster_is_measured_with_its_client_properties_and_a_wrong_pa
         assert refused.returncode == 2, refused.stdout
         assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
 
+        for option, wrong_place, said in (
+            ("--controller", lab.bootstrap.split(",")[0], "a broker's listener, not a controller's"),
+            ("--metadata-log", str(tmp_path), "no __cluster_metadata-0 in it"),
+        ):
+            refused = lastack("measure", "--bootstrap", lab.bootstrap, "--for", "20s", option, wrong_place)
+            assert refused.returncode == 2, refused.stdout
+            assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
+            assert said in refused.stderr
+
         document, home = tmp_path / "out.json", tmp_path / "home"
         ended = lastack(
             "measure", "--bootstrap", lab.secure_bootstrap, "--for", "20s", "--command-config", str(lab.client_properties),

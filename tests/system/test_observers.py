@@ -161,7 +161,7 @@ def start_all(lab: Lab, observers: Observers) -> None:
         spool=str(folder / "landing-log"),
         state_folder=str(folder / "state-log"),
         metadata_log=str(lab.node(3).metadata_log_dir),
-        jolokia_url=lab.node(3).jolokia_url,
+        jolokia=tuple(lab.jolokia_urls),
     )
     poll = ControlPlaneConfig(**common, prober_id="poll", spool=str(folder / "landing-poll"), state_folder=str(folder / "state-poll"))
     observers.start("watch", "watch", watch)

@@ -13,9 +13,9 @@ from pipelines.brokers.base import ControlPlace, ControlSource
 from pipelines.brokers.kafka.client_properties import load
 from pipelines.brokers.kafka.controller import ControllerFetch
 from pipelines.brokers.kafka.definitions import Definitions
-from pipelines.brokers.kafka.metadata_log import MetadataLog
+from pipelines.brokers.kafka.metadata_log import MetadataLog, folder_of
 from pipelines.brokers.kafka.polled import AdminPoll
-from pipelines.brokers.kafka.raft_metrics import RaftHighWatermark
+from pipelines.brokers.kafka.raft_metrics import RaftHighWatermark, node_of
 
 
 def control_sources(place: ControlPlace) -> list[Callable[[], ControlSource]]:
@@ -41,5 +41,6 @@ def _fetch(place: ControlPlace) -> ControlSource:
 
 def _log(place: ControlPlace) -> ControlSource:
     assert place.metadata_log is not None  # noqa: S101 - asked by the caller
-    mark = RaftHighWatermark(place.jolokia_url) if place.jolokia_url else None
-    return MetadataLog(place.metadata_log, _definitions(), place.since_us, mark)
+    folder = folder_of(place.metadata_log)
+    mark = RaftHighWatermark(place.jolokia, node_of(folder)) if place.jolokia else None
+    return MetadataLog(folder, _definitions(), place.since_us, mark)
