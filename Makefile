@@ -11,7 +11,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 ARGS ?=
 FAST := "not spark and not system and not browser and not soak"
-# What starts clusters and Spark has the machine for itself; the rest waits more than it works.
+# What starts clusters and browsers has the machine for itself; the rest waits more than it works.
 SIDE_BY_SIDE := -n 2 --dist loadfile
 
 .PHONY: help setup lock lock-jars demo test test-fast truth lint bench soak clean
@@ -40,7 +40,8 @@ demo: setup ## start a real 3-broker cluster, kill a leader, measure it, serve t
 test: setup ## the whole test suite: domain, Spark, real brokers, browser (15 minutes on 2 cores)
 	@$(PY) -m pipelines.doctor browser --install
 	@$(PY) -m pytest -m $(FAST) $(SIDE_BY_SIDE) $(ARGS)
-	@$(PY) -m pytest -m "(spark or system or browser) and not soak" $(ARGS)
+	@$(PY) -m pytest -m "spark and not soak" $(SIDE_BY_SIDE) $(ARGS)
+	@$(PY) -m pytest -m "(system or browser) and not soak" $(ARGS)
 
 test-fast: setup ## the tests without brokers, Spark or browser (60 s)
 	@$(PY) -m pytest -m $(FAST) $(SIDE_BY_SIDE) $(ARGS)
