@@ -81,7 +81,7 @@ ABOUT = {
     "gold": (
         "acknowledgement of the first good write -> commit with the closed row in gold.outages; lab, collectors, stream on one machine",
         GOLD_AIM,
-        "a batch that derives takes about 3 s of CPU, on the cores of three brokers, and what comes in meanwhile waits for the next one",
+        "a batch that derives takes about 3 s of CPU, on the cores of three brokers, and what comes meanwhile waits for the next",
     ),
 }
 

@@ -1,7 +1,7 @@
 """How many bytes of bronze does a healthy partition take in a day, once compacted?
 
 The rule: a healthy stretch is written into bronze at the collectors' real cadences: four lanes at 100 ms with a line every 10 s, the
-watch every 30 s, the metrics of three replicas once a minute, each broker's own values every 10 s, four collectors' status every 2 s.
+watch every 30 s, the metrics of three replicas and each broker's own values once a minute, four collectors' status every 2 s.
 It is compacted as a day that is over. Bytes are those of the newest version's files, over partitions and scaled to a day.
 
 Latencies, clock offsets and positions are spread as they are in a real record (seeded): constant columns would flatter the figure.
@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 
 from pipelines import bronze
 from pipelines.bench.base import Bench, Figure, load
+from pipelines.collect.metrics import MetricsConfig
 from pipelines.compaction import HOUR_US, compact
 from pipelines.lakehouse import Lakehouse, session
 from pipelines.settings import Home
@@ -36,6 +37,8 @@ AIM_KB = 50.0
 BROKER_VALUES = 40
 """A node of the lab reports about so many values of its own; some twelve of them move all the time."""
 MOVING_VALUES = 12
+BROKER_EVERY_US = int(1_000_000 * MetricsConfig(cluster_id="", prober_id="", spool="", anchor="", urls=()).flush_seconds)
+"""How often a healthy broker's values are written."""
 METHOD = (
     f"{PARTITIONS} healthy partitions, 4 lanes at 100 ms + watch + metrics of {REPLICAS} replicas, compacted; live bytes / partitions"
 )
@@ -191,7 +194,7 @@ def _metrics(spark: SparkSession, hours: int) -> DataFrame:
 
 
 def _brokers(spark: SparkSession, hours: int) -> DataFrame:
-    per_broker = HOUR_US // 10_000_000
+    per_broker = HOUR_US // BROKER_EVERY_US
     rows = _hourly(spark, hours, REPLICAS * per_broker).selectExpr(
         "hour", f"i DIV {per_broker} AS replica", f"i % {per_broker} AS flush"
     )
@@ -200,16 +203,16 @@ def _brokers(spark: SparkSession, hours: int) -> DataFrame:
         moving = f.pmod(f.hash("replica", "flush", f.lit(number), "hour"), f.lit(1_000_000)) / 1000.0
         values += [f.lit(f"kafka.server.value{number}"), moving if number < MOVING_VALUES else f.lit(float(number))]
     jitter = f.pmod(f.hash("replica", "flush", "hour"), f.lit(30_000))
-    start = f.expr(BEGIN) + f.col("flush") * 10_000_000 + jitter
+    start = f.expr(BEGIN) + f.col("flush") * BROKER_EVERY_US + jitter
     fields = {
         "record": f.lit("broker_metrics"),
         "collector": f.lit("metrics"),
         "broker": (f.col("replica") + 1).cast("string"),
         "outcome": f.lit("ACKED"),
-        "count": f.lit(10),
+        "count": f.lit(BROKER_EVERY_US // 1_000_000),
         "values": f.create_map(*values),
         "started_at_us": start,
-        "ended_at_us": start + 9_000_000 + jitter % 9_000,
+        "ended_at_us": start + BROKER_EVERY_US - 1_000_000 + jitter % 9_000,
     }
     return _numbered(rows, 6, fields)
 

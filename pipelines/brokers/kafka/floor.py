@@ -76,7 +76,10 @@ class _Loop:
         until = began + seconds
         while (now := time.monotonic()) < until:
             while (due := began + floor.issued * step) <= now:
-                producer.produce(self._topic, value=VALUE, partition=floor.issued % self._partitions, on_delivery=self._delivered)
+                try:
+                    producer.produce(self._topic, value=VALUE, partition=floor.issued % self._partitions, on_delivery=self._delivered)
+                except BufferError:
+                    floor.errors["QUEUE_FULL"] += 1  # the brokers are far behind: it counts as issued, and is never acknowledged
                 floor.issued += 1
                 floor.in_time += now - due <= IN_TIME_SECONDS
             producer.poll(0)
@@ -93,7 +96,7 @@ def main(arguments: list[str]) -> None:
     """Runs it and prints what came of it as one line of JSON: BOOTSTRAP TOPIC PARTITIONS PERIOD_MS SECONDS."""
     bootstrap, topic, partitions, period_ms, seconds = arguments
     floor = run(bootstrap, topic, int(partitions), float(period_ms), float(seconds))
-    sys.stdout.write(json.dumps(asdict(floor)) + "\n")
+    sys.stdout.write(json.dumps(asdict(floor) | {"errors": dict(floor.errors)}) + "\n")
 
 
 if __name__ == "__main__":
