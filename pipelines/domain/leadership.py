@@ -35,7 +35,7 @@ from pipelines.domain.windows import (
     was_served,
 )
 
-RULE_VERSION = "leader-2"
+RULE_VERSION = "leader-3"
 
 
 def leader_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences: Sequence[Absence]) -> Iterator[PartitionWindow]:

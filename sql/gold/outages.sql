@@ -162,7 +162,12 @@ SELECT
     COALESCE(findings.lost_records_min, committed.lost_records_min) AS lost_records_min,
     COALESCE(findings.lost_records_max, committed.lost_records_max) AS lost_records_max,
     COALESCE(findings.rpo_ms_min, committed.rpo_ms_min) AS rpo_ms_min,
-    COALESCE(findings.rpo_ms_max, committed.rpo_ms_max) AS rpo_ms_max,
+    COALESCE(
+        findings.rpo_ms_max,
+        committed.rpo_ms_max,
+        -- Nothing that was committed is gone, and the control plane proves that the new leader had all of it.
+        IF(findings.outage_id IS NULL AND committed.lost_records_max = 0 AND outages.is_clean_election, 0.0, NULL)
+    ) AS rpo_ms_max,
     outages.incident_id,
     outages.rule_version
 FROM outages
