@@ -51,7 +51,7 @@ def demo(
     once: Annotated[bool, typer.Option("--once", help="End when the result is printed.")] = False,
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
     home: Annotated[Path | None, typer.Option(help="Keep what is measured in this folder.")] = None,
-    port: Annotated[int, typer.Option(help="Port of the pages; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the pages; 0 takes a free one.")] = 0,
 ) -> None:
     """Start a real 3-broker Kafka cluster here, kill a leader, measure the RTO and RPO, serve the pages."""
     from rich.console import Console
@@ -65,7 +65,7 @@ def demo(
 @app.command()
 def measure(  # noqa: PLR0913, PLR0917 - one argument an option
     bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT[,..]", help="Addresses of brokers.")],
-    for_: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long to measure: 90s, 2m, 1h30m.")],
+    for_: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long to measure: 90s, 2m, 1h30m; 10s at least.")],
     command_config: Annotated[Path | None, typer.Option(help="A client.properties, as Kafka's own tools take it.")] = None,
     jolokia: Annotated[list[str] | None, typer.Option(metavar="URL", help="A broker's Jolokia agent; may be repeated.")] = None,
     controller: Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="A controller's listener; may be repeated.")] = None,
@@ -86,7 +86,7 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
 
     options = measuring.MeasureOptions(
         bootstrap=bootstrap,
-        for_seconds=seconds("--for", for_, least=measuring.SHORTEST_SECONDS),
+        for_seconds=seconds("--for", for_, least=measuring.SHORTEST_SECONDS, most=measuring.LONGEST_SECONDS),
         command_config=command_config,
         jolokia=tuple(jolokia or ()),
         controllers=tuple(controller or ()),
@@ -94,7 +94,7 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
         metadata_log=metadata_log,
         json_path=json_path,
         home=home,
-        period_ms=round(1000 * seconds("--period", period, least=0.01)),
+        period_ms=round(1000 * seconds("--period", period, least=0.01, most=10.0)),
         may_alter=yes,
     )
     measuring.run(options, Console())
@@ -103,7 +103,7 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
 @app.command()
 def dashboard(
     home: Annotated[Path, typer.Option(help="The folder of the installation to show.")],
-    port: Annotated[int, typer.Option(help="Port on loopback; 0 takes a free one.")] = 8050,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on loopback; 0 takes a free one.")] = 8050,
 ) -> None:
     """Serve the pages, /metrics and /healthz of an installation."""
     from dashboards.server import serve
@@ -140,7 +140,8 @@ def main() -> None:
     try:
         app(prog_name="lastack")
     except LastackError as error:
-        typer.echo(f"lastack: {' '.join(str(error).split())}", err=True)
+        said = "; ".join([str(error), *getattr(error, "__notes__", [])])
+        typer.echo(f"lastack: {' '.join(said.split())}", err=True)
         sys.exit(error.exit_code)
 
 

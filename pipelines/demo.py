@@ -23,7 +23,7 @@ from pipelines.lab.node import Node
 from pipelines.measuring import LOOPBACK, Measurement, free_port
 from pipelines.parts import Target, collectors, dashboard, stream
 from pipelines.results import Results
-from pipelines.workplace import Reporter, workplace
+from pipelines.workplace import Reporter, check_result_file, workplace
 
 USER_TOPIC = "demo-orders"
 USER_PARTITIONS = 6
@@ -45,6 +45,7 @@ class DemoOptions:
 
 def run(options: DemoOptions, console: Console) -> None:
     """Runs the demo; returns when it is over (`--once`) or when it was interrupted."""
+    check_result_file(options.json_path)
     with workplace("demo", options.home) as home, Reporter(console) as say:
         anchor = Anchor.now()
         with Measurement(home, say) as measurement:

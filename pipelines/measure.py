@@ -14,15 +14,19 @@ from rich.console import Console
 
 from pipelines.brokers.kafka.check import check, check_controllers
 from pipelines.brokers.kafka.client_properties import load
+from pipelines.brokers.kafka.connection import Connection
 from pipelines.brokers.kafka.metadata_log import folder_of
+from pipelines.brokers.systems import metric_source
 from pipelines.domain.clock import Anchor
+from pipelines.errors import UsageError
 from pipelines.measuring import Measurement
 from pipelines.parts import Target, collectors, stream
 from pipelines.results import Results
-from pipelines.workplace import Reporter, workplace
+from pipelines.workplace import Reporter, check_result_file, workplace
 
 START_SECONDS = 240.0
 SHORTEST_SECONDS = 10.0
+LONGEST_SECONDS = 31 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +48,21 @@ class MeasureOptions:
 
 def run(options: MeasureOptions, console: Console) -> None:
     """Measures, then prints the result. Raises UsageError when the cluster cannot be measured as asked."""
+    # What is wrong by itself is said before anybody is asked over the network.
+    check_result_file(options.json_path)
     connection = load(options.bootstrap, options.command_config)
+    controllers = _controllers(options)
+    if options.metadata_log is not None:
+        folder_of(options.metadata_log)
+    for url in options.jolokia:
+        metric_source("kafka", url, None)
     for warning in connection.warnings:
         console.print(f"warning: {warning}", markup=False, highlight=False)
     reached = check(connection)
     for node, reason in reached.unreachable.items():
         console.print(f"warning: broker {node} cannot be reached: {reason}", markup=False, highlight=False)
-    if options.controllers:
-        check_controllers(load(",".join(options.controllers), options.controller_config or options.command_config))
-    if options.metadata_log is not None:
-        folder_of(options.metadata_log)
+    if controllers is not None:
+        check_controllers(controllers)
     target = Target(
         bootstrap=options.bootstrap,
         cluster_id=reached.cluster_id,
@@ -82,6 +91,17 @@ def run(options: MeasureOptions, console: Console) -> None:
         if options.json_path is not None:
             results.write(options.json_path)
             console.print(f"written: {options.json_path}", markup=False, highlight=False)
+
+
+def _controllers(options: MeasureOptions) -> Connection | None:
+    if not options.controllers:
+        if options.controller_config is not None:
+            raise UsageError("--controller-config says how to reach controllers, but there is no --controller HOST:PORT")
+        return None
+    try:
+        return load(",".join(options.controllers), options.controller_config or options.command_config)
+    except UsageError as error:
+        raise UsageError(f"--controller: {error}") from error
 
 
 def _measure(measurement: Measurement, for_seconds: float) -> None:

@@ -68,6 +68,7 @@ Row = dict[str, Any]
 class Agenda:
     """When is the next read-back due, and from where? Told what a derivation left undecided, asked with a monotonic time in seconds."""
 
+    cluster_id: str
     topics: frozenset[str]
     every_seconds: float
     ended_at: float
@@ -82,14 +83,15 @@ class Agenda:
 
     def note(self, outages: Iterable[Row], events: Iterable[Row], positions: Iterable[Row]) -> None:
         """Takes the whole unsettled region: gold's outages, silver's events, and where its acknowledged records begin."""
-        written = [row for row in outages if row["lane"] in WRITTEN_LANES]
+        written = [row for row in outages if row["lane"] in WRITTEN_LANES and row["cluster_id"] == self.cluster_id]
         undecided = frozenset(row["outage_id"] for row in written if not row["is_open"] and row["loss_verdict"] == "UNCHECKED")
         if undecided - self.undecided:
             self.pause = AGAIN_SECONDS
         self.undecided = undecided
         self._is_written_to = not any(row["is_open"] for row in written)
         self.changes = frozenset(row["event_id"] for row in events if self._is_leader_change(row))
-        self.positions = {(row["resource"], int(row["shard"])): row["position"] for row in positions if row["resource"] in self.topics}
+        of_ours = (row for row in positions if row["cluster_id"] == self.cluster_id and row["resource"] in self.topics)
+        self.positions = {(row["resource"], int(row["shard"])): row["position"] for row in of_ours}
 
     def is_wanted(self) -> bool:
         """Something is undecided that a read-back can decide."""
@@ -124,6 +126,7 @@ class Agenda:
     def _is_leader_change(self, row: Row) -> bool:
         return (
             row["event"] in LEADER_CHANGES
+            and row["cluster_id"] == self.cluster_id
             and row["resource"] in self.topics
             and row["previous_leader"] is not None
             and row["leader"] != row["previous_leader"]
@@ -133,12 +136,14 @@ class Agenda:
 class ReadBacks:
     """Reads canary topics back when it is due, one read at a time.
 
-    `topics` says which kind and lane writes to each topic; `kafka` are the Java client's settings; positions are offsets.
+    `cluster_id` is the cluster's, whose topics these are: a lakehouse may hold others. `topics` says which kind and lane writes to each
+    topic; `kafka` are the Java client's settings; positions are offsets.
     """
 
     def __init__(
         self,
         *,
+        cluster_id: str,
         topics: Mapping[str, tuple[str, str]],
         kafka: dict[str, str],
         ranges: LogRanges,
@@ -146,13 +151,14 @@ class ReadBacks:
         clock: Anchor,
         every_seconds: float = 3600.0,
     ) -> None:
+        self.cluster_id = cluster_id
         self.topics = topics
         self.kafka = kafka
         self.ranges = ranges
         self.spool = spool
         self.clock = clock
         self.written_at_us = 0  # started_at_us of the last read-back that was written down
-        self._agenda = Agenda(frozenset(topics), every_seconds, time.monotonic())
+        self._agenda = Agenda(cluster_id, frozenset(topics), every_seconds, time.monotonic())
         self._lock = threading.Lock()
         self._reading: threading.Thread | None = None
 

@@ -53,6 +53,7 @@ def _readbacks(config: StreamConfig, spool: Spool) -> ReadBacks:
         kind, _, lane = written.partition("/")
         topics[name] = (kind, lane)
     return ReadBacks(
+        cluster_id=config.cluster_id,
         topics=topics,
         kafka=connection.java("kafka."),
         ranges=lambda wanted: log_ranges(connection, wanted),

@@ -152,13 +152,15 @@ class Unsettled:
     def _remember_readbacks(self, seen: DataFrame) -> None:
         last = (
             seen.where(f.col("record") == ReadBack.record)
-            .groupBy("resource", "shard")
+            .groupBy("cluster_id", "resource", "shard")
             .agg(f.max("started_at_us").alias("at_us"), f.max_by("to_position", "ended_at_us").alias("position"))
             .collect()
         )
         self._readback_us = max((one["at_us"] for one in last), default=0)
         if self.readbacks:
-            verified: dict[Partition, int] = {(one["resource"], int(one["shard"])): int(one["position"]) for one in last}
+            ours, topics = self.readbacks.cluster_id, self.readbacks.topics
+            of_ours = (one for one in last if one["cluster_id"] == ours and one["resource"] in topics)
+            verified: dict[Partition, int] = {(one["resource"], int(one["shard"])): int(one["position"]) for one in of_ours}
             self.readbacks.resume(verified)
 
     def _widen(self, readback_us: int) -> None:

@@ -1,6 +1,7 @@
 """Where does a one-off command work, and how does it say what it is doing?"""
 
 import contextlib
+import os
 import shutil
 import tempfile
 import time
@@ -11,6 +12,7 @@ from typing import Self
 
 from rich.console import Console
 
+from pipelines.errors import UsageError
 from pipelines.settings import Home
 
 
@@ -18,7 +20,10 @@ from pipelines.settings import Home
 def workplace(name: str, path: Path | None) -> Iterator[Home]:
     """A home: the one that was asked for, which stays, or a temporary one, which goes unless something failed in it."""
     if path is not None:
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--home {path}: cannot be made or used: {error.strerror}; name a folder that you may write to") from error
         yield Home(path.resolve())
         return
     folder = Path(tempfile.mkdtemp(prefix=f"lastack-{name}-"))
@@ -31,6 +36,16 @@ def workplace(name: str, path: Path | None) -> Iterator[Home]:
         error.add_note(f"what was measured, and the logs, are kept in {folder}")
         raise
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_result_file(path: Path | None) -> None:
+    """Before anything is measured: raises UsageError where the result could not be written in the end."""
+    if path is None:
+        return
+    if path.is_dir() or not path.name:
+        raise UsageError(f"--json {path}: is a folder; name the file to write")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--json {path}: {path.parent} is not a folder that can be written to; name a file in one that is there")
 
 
 class Reporter:

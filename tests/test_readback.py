@@ -5,6 +5,7 @@ from typing import Any
 
 from pipelines.readback import AGAIN_SECONDS, AGAIN_SECONDS_MAX, AWAITED_SECONDS, Agenda
 
+CLUSTER = "ours"
 TOPIC = "lastack-canary-durable"
 
 
@@ -15,21 +16,21 @@ class Range:
 
 
 def agenda() -> Agenda:
-    return Agenda(frozenset({TOPIC}), every_seconds=3600.0, ended_at=0.0)
+    return Agenda(CLUSTER, frozenset({TOPIC}), every_seconds=3600.0, ended_at=0.0)
 
 
 def outage(name: str = "o1", *, lane: str = "raw", is_open: bool = False, verdict: str = "UNCHECKED") -> dict[str, Any]:
-    return {"outage_id": name, "lane": lane, "is_open": is_open, "loss_verdict": verdict}
+    return {"cluster_id": CLUSTER, "outage_id": name, "lane": lane, "is_open": is_open, "loss_verdict": verdict}
 
 
 def change(
     name: str = "e1", resource: str = TOPIC, event: str = "leader_seen", before: str | None = "1", now: str = "2"
 ) -> dict[str, Any]:
-    return {"event_id": name, "event": event, "resource": resource, "previous_leader": before, "leader": now}
+    return {"cluster_id": CLUSTER, "event_id": name, "event": event, "resource": resource, "previous_leader": before, "leader": now}
 
 
 def position(shard: int, at: int) -> dict[str, Any]:
-    return {"resource": TOPIC, "shard": str(shard), "position": at}
+    return {"cluster_id": CLUSTER, "resource": TOPIC, "shard": str(shard), "position": at}
 
 
 def test_a_closed_outage_of_a_lane_that_writes_is_read_back_soon() -> None:
@@ -141,7 +142,7 @@ def test_it_reads_from_the_regions_first_record_or_from_where_it_ended_whichever
     assert one.start_of((TOPIC, 0), log) == 100
     one.verified = {(TOPIC, 0): 700}
     assert one.start_of((TOPIC, 0), log) == 700
-    one.note([], [], [position(0, 812), position(1, 300), {"resource": "orders", "shard": "0", "position": 1}])
+    one.note([], [], [position(0, 812), position(1, 300), {"cluster_id": CLUSTER, "resource": "orders", "shard": "0", "position": 1}])
     assert one.start_of((TOPIC, 0), log) == 700
     assert one.start_of((TOPIC, 1), log) == 300
     assert ("orders", 0) not in one.positions
@@ -152,3 +153,11 @@ def test_it_never_reads_below_the_logs_start_or_beyond_its_end() -> None:
     one.verified = {(TOPIC, 0): 50, (TOPIC, 1): 2000}
     assert one.start_of((TOPIC, 0), Range(100, 1000)) == 100
     assert one.start_of((TOPIC, 1), Range(100, 1000)) == 1000
+
+
+def test_another_cluster_of_the_lakehouse_is_none_of_its_concern() -> None:
+    one = agenda()
+    theirs = {"cluster_id": "theirs"}
+    one.note([outage() | theirs], [change() | theirs], [position(0, 5) | theirs | {"shard": "broker-a-0"}])
+    assert not one.is_due(100.0)
+    assert one.positions == {}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.errors import DownloadError
+from pipelines.errors import DownloadError, UsageError
 from pipelines.jars import maven
 from pipelines.jars.lock import Jar, lock_path, read_lock
 from pipelines.jars.progress import meter
@@ -95,7 +95,12 @@ def ensure(
     known = _read_stamps(folder, name)
     absent, stamps = _sort_out(jars, folder, known)
     if absent:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"the JAR cache {folder} cannot be made: {error.strerror}; name a folder that you may write to with LASTACK_CACHE"
+            ) from error
         _fetch_all(f"JARs of {name}", absent, folder, fetch, console or Console(stderr=True))
         stamps |= {jar.relative_path: _stamp(jar, folder / jar.relative_path) for jar in absent}
     if stamps != known:

@@ -7,7 +7,8 @@ WITH lines AS (
     SELECT
         system, cluster_id, resource, shard, broker, in_sync_replicas,
         ended_at_us,
-        CAST(log_end_position AS BIGINT) AS log_end,
+        -- A position is a word; where it is no number, no rate follows from it.
+        TRY_CAST(log_end_position AS BIGINT) AS log_end,
         lag_records_last,
         lag_records_max,
         count AS polls,

@@ -61,7 +61,7 @@ def test_addresses_are_read(text: str, expected: list[tuple[str, int]]) -> None:
     [
         ("", "empty"),
         ("a", "no port"),
-        (":9092", "no port"),
+        (":9092", "no host"),
         ("a:", "not a port"),
         ("a:x", "not a port"),
         ("a:0", "not a port"),

@@ -44,6 +44,15 @@ def ours(home: Path) -> list[str]:
         (["--bootstrap", "127.0.0.1:1", "--for", "soon"], "--for"),
         (["--bootstrap", "127.0.0.1:1", "--for", "1s"], "at least"),
         (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--command-config", "not-there.properties"], "not-there.properties"),
+        (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--command-config", sys.executable], "is not a text"),
+        (["--bootstrap", "127.0.0.1:1", "--for", "1000000h"], "too long"),
+        (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--json", "/"], "is a folder"),
+        (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--json", "not-there/out.json"], "not-there is not a folder"),
+        (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--controller", "garbage"], "--controller: "),
+        (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--controller-config", "x"], "there is no --controller"),
+        (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--metadata-log", "not-there"], "--metadata-log not-there"),
+        (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--jolokia", "garbage"], "Jolokia URL 'garbage'"),
+        (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--jolokia", "http://h:99999/jolokia"], "cannot be read"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
@@ -53,6 +62,24 @@ def test_what_cannot_be_measured_is_one_line_and_exit_code_2(arguments: list[str
     assert len(lines) == 1, ended.stderr
     assert lines[0].startswith("lastack: ")
     assert said in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--bootstrap", "user:s3cret@127.0.0.1:1"), ("--jolokia", "http://user:s3cret@127.0.0.1:1/jolokia")]
+)
+def test_a_password_in_an_address_is_refused_and_not_repeated(option: str, value: str) -> None:
+    arguments = {"--bootstrap": "127.0.0.1:1", "--for": "20s", option: value}
+    ended = lastack("measure", *(word for pair in arguments.items() for word in pair))
+    assert ended.returncode == 2
+    assert "has an @ in it" in ended.stderr
+    assert "s3cret" not in ended.stdout + ended.stderr
+
+
+def test_a_home_that_is_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ended = lastack("demo", "--once", "--home", str(tmp_path / "file"))
+    assert (ended.returncode, len(ended.stderr.strip().splitlines())) == (2, 1), ended.stderr
+    assert "--home" in ended.stderr
 
 
 def test_a_secured_cluster_is_measured_with_its_client_properties_and_a_wrong_password_is_one_line(tmp_path: Path) -> None:

@@ -73,7 +73,11 @@ def load(bootstrap: str, path: Path | None) -> Connection:
         # Kafka's tools read it as Latin-1 (Properties.load of a stream); what is beyond that is written as \uXXXX.
         text = path.read_text("latin-1")
     except OSError as error:
-        raise UsageError(f"--command-config {path}: cannot be read: {error.strerror}") from error
+        raise UsageError(
+            f"--command-config {path}: cannot be read: {error.strerror}; expected a client.properties, as Kafka's own tools take it"
+        ) from error
+    if any(char < " " and char not in "\t\n\r\f" for char in text):
+        raise UsageError(f"--command-config {path}: is not a text; expected a client.properties, as Kafka's own tools take it")
     try:
         entries = parse(text)
     except SyntaxFault as fault:

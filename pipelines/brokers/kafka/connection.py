@@ -178,8 +178,14 @@ def addresses(text: str) -> tuple[Address, ...]:
 def _address(part: str) -> Address:
     if "://" in part:
         raise UsageError(f"bootstrap address {part!r} has a protocol in front; write {part.split('://', 1)[1].rstrip('/')!r}")
+    if "@" in part:
+        raise UsageError(
+            "a bootstrap address has an @ in it; user and password belong into the file of --command-config, write HOST:PORT"
+        )
     host, colon, port = part.rpartition(":")
-    if not colon or not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+    if colon and not host:
+        raise UsageError(f"bootstrap address {part!r} has no host; write HOST:PORT, such as broker1{part}")
+    if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         raise UsageError(f"bootstrap address {part!r} has no port; write HOST:PORT, such as {part}:9092")
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise UsageError(f"bootstrap address {part!r}: {port!r} is not a port; expected a number from 1 to 65535")

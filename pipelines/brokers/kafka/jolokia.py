@@ -63,7 +63,6 @@ KEPT = frozenset(
 QUESTIONS = (APP_INFO, CLUSTER_ID, RAFT, METADATA, *GAUGES_AND_METERS, *PARTITIONS.values())
 REQUEST = json.dumps([{"type": "read", "mbean": mbean} for mbean in QUESTIONS]).encode()
 METADATA_TOPIC = "__cluster_metadata"
-ANSWER_BYTES_MAX = 256 * 1024 * 1024
 
 Beans = dict[str, Any]
 
@@ -72,7 +71,14 @@ class Jolokia:
     """The agent at a URL. Not for several threads. `login` is (user, password)."""
 
     def __init__(self, url: str, login: tuple[str, str] | None = None) -> None:
-        parts = urllib3.util.parse_url(url)
+        if "@" in url:
+            raise UsageError(
+                "a Jolokia URL has an @ in it; a password must not stand in commands and logs, write http://HOST:PORT/jolokia"
+            )
+        try:
+            parts = urllib3.util.parse_url(url)
+        except urllib3.exceptions.LocationParseError as error:
+            raise UsageError(f"Jolokia URL {url!r} cannot be read; expected http://HOST:PORT/jolokia") from error
         if parts.scheme not in ("http", "https") or not parts.host:
             raise UsageError(f"Jolokia URL {url!r} is not one; expected http://HOST:PORT/jolokia")
         self.address = f"{parts.host}:{parts.port}" if parts.port else parts.host
