@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import Any
 
 from dashboards import palette, words
-from dashboards.words import at_us, micros
 from pipelines import ddl
+from pipelines.domain import clock
 from pipelines.domain.health import ClusterHealth, LiveOutage, LiveView, StreamProgress, StreamState, cluster_health, stream_state
 from pipelines.errors import DamagedFile, LakehouseError
 from pipelines.serving import Row, Snapshot
@@ -175,7 +175,7 @@ def _summed(key: tuple[str, str, bool], rows: Sequence[Row]) -> Row:
 
 def zero_of(outages: Sequence[Row]) -> datetime:
     """The earliest instant at which any of the outages can have begun: where the axes of an incident's figures begin."""
-    return min((row["started_at_min"] or row["started_at_max"] for row in outages), default=words.EPOCH)
+    return min((row["started_at_min"] or row["started_at_max"] for row in outages), default=clock.EPOCH)
 
 
 def worst_by_service(outages: Sequence[Row]) -> list[Row]:
@@ -279,8 +279,8 @@ def _from_tables(row: Row, as_of_us: int | None) -> OpenOutage:
         shard=row["shard"],
         kind=row["kind"],
         lane=row["lane"],
-        since_min_us=None if row["started_at_min"] is None else micros(row["started_at_min"]),
-        since_max_us=micros(row["started_at_max"]),
+        since_min_us=None if row["started_at_min"] is None else clock.microseconds(row["started_at_min"]),
+        since_max_us=clock.microseconds(row["started_at_max"]),
         rto_ms_min=row["rto_ms_min"],
         codes=tuple(row["codes"] or ()),
         leader_before=row["leader_before"],
@@ -312,13 +312,13 @@ def _with_live(row: Row, live: LiveOutage | None) -> Row:
     if live is None or not row["is_open"]:
         return row | {"is_provisional": False}
     ends = {
-        "ended_at_min": at_us(live.ended_at_min_us) if live.ended_at_min_us is not None else row["ended_at_min"],
-        "ended_at_max": at_us(live.ended_at_max_us) if live.ended_at_max_us is not None else None,
+        "ended_at_min": clock.instant(live.ended_at_min_us) if live.ended_at_min_us is not None else row["ended_at_min"],
+        "ended_at_max": clock.instant(live.ended_at_max_us) if live.ended_at_max_us is not None else None,
     }
     if live.ended_at_max_us is None:
         # It goes on: not served at least until the last bad probe, which is so long after the latest possible start.
         last_bad_us = live.started_at_max_us + round(live.rto_ms_min * 1000)
-        ends["ended_at_min"] = max(row["ended_at_min"], at_us(last_bad_us))
+        ends["ended_at_min"] = max(row["ended_at_min"], clock.instant(last_bad_us))
     return (
         row
         | ends

@@ -8,11 +8,10 @@ is_open=True)` is "at least 4.21 s (open)"; `ratio_range(0.999312, 0.9999996)` i
 """
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 DASH = "\N{EN DASH}"
 NOT_APPLICABLE = "does not apply"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _SECONDS_FROM_MS = 1000.0
 _MINUTES_FROM_MS = 120_000.0
@@ -107,17 +106,6 @@ def ratio_range(low: float | None, high: float | None, *, absent: str = "not mea
         return absent
     first, second = _percent(low, up=False), _percent(high, up=True)
     return f"{first} %" if first == second else f"{first}{DASH}{second} %"
-
-
-def at_us(value: int) -> datetime:
-    """Microseconds since the epoch as an instant."""
-    return EPOCH + timedelta(microseconds=value)
-
-
-def micros(value: datetime) -> int:
-    """An instant in microseconds since the epoch."""
-    since = value - EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def natural(text: str) -> tuple[int, int, str]:

@@ -15,7 +15,7 @@ import json
 import threading
 import uuid
 from collections import deque
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +23,7 @@ from typing import Any, Self
 import structlog
 import urllib3
 
+from pipelines.domain.clock import instant
 from pipelines.errors import UsageError
 
 log = structlog.get_logger("alerts")
@@ -31,7 +32,6 @@ PAUSE_SECONDS = 1.0
 PAUSE_SECONDS_MAX = 30.0
 TIMEOUT_SECONDS = 3.0
 NEVER = "0001-01-01T00:00:00Z"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NEVER_TAKEN = frozenset({400, 413, 415, 422})
 """Answers that are about the body: the same body gets the same answer. Others (a token, a path, a server) can be mended."""
 
@@ -174,4 +174,4 @@ class Outbox:
 
 
 def _instant(at_us: int) -> str:
-    return (EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return instant(at_us).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from pipelines.domain.clock import microseconds
 from pipelines.domain.data_loss import acked_runs
 from pipelines.domain.derivation import Derivation, derive
 from pipelines.domain.facts import Facts
@@ -24,7 +25,7 @@ from pipelines.domain.observations import Blind, BrokerMetrics, Control, EpochEn
 from pipelines.domain.replication import OutOfSync
 from pipelines.domain.sequences import number
 from pipelines.silver import TABLES
-from pipelines.silver.base import Row, instant, microseconds
+from pipelines.silver.base import Row, instant
 
 MARGIN_US = 90_000_000
 """Facts from so long before a region are read, too: the last good probe before an outage stands in a run that ended there."""

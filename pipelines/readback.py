@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
+from pipelines.collect.canary.identity import MAGIC
 from pipelines.collect.spool import Spool
 from pipelines.domain.clock import Anchor
 from pipelines.domain.observations import FoundRun, Lane, ReadBack
@@ -34,7 +35,6 @@ from pipelines.errors import LastackError
 
 log = structlog.get_logger()
 
-MAGIC = "lastack1"
 AGAIN_SECONDS = 5.0
 AGAIN_SECONDS_MAX = 600.0
 AWAITED_SECONDS = 80.0
@@ -306,7 +306,12 @@ def _is_whole(parts: Column) -> Column:
     crc = f.lower(f.hex(f.crc32(head)))
     sequence = f.get(parts, f.lit(5))
     return _all(
-        [f.size(parts) == 7, f.get(parts, f.lit(0)) == MAGIC, f.get(parts, f.lit(6)) == crc, sequence.try_cast("long").isNotNull()]
+        [
+            f.size(parts) == 7,
+            f.get(parts, f.lit(0)) == MAGIC,
+            f.get(parts, f.lit(6)) == crc,
+            sequence.try_cast("long").isNotNull(),
+        ]
     )
 
 

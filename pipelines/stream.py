@@ -67,9 +67,9 @@ class Stream:
         self.lakehouse = Lakehouse(spark, home)
         self.progress = Progress(home.stream / "progress.json")
         self._between_batches = threading.Lock()
-        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="commit")
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="create")
         self._tables: list[Future[None]] = []
-        self._unsettled = Unsettled(self.lakehouse, readbacks, self._pool, self._await_tables)
+        self._unsettled = Unsettled(self.lakehouse, readbacks, self._await_tables)
         self._aggregated_at = 0.0
         self._compaction = Compaction(self.lakehouse)
 

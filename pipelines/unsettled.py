@@ -15,7 +15,6 @@ batch that brings something new, and is forgotten at 12:01:36 if all canary topi
 
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,12 +27,13 @@ from pyspark.sql import functions as f
 from pipelines import bronze, gold
 from pipelines.ddl import arrow_schema
 from pipelines.derive import MARGIN_US, Region, region
+from pipelines.domain.clock import microseconds
 from pipelines.domain.observations import BrokerMetrics, Outcome, Probes, ReadBack
 from pipelines.domain.replication import OutOfSync
 from pipelines.lakehouse import Lakehouse, instant_literal
 from pipelines.readback import Partition, ReadBacks
 from pipelines.silver import TABLES, events, isr_windows, outage_windows, partition_windows
-from pipelines.silver.base import Row, microseconds
+from pipelines.silver.base import Row
 
 MICROSECONDS = 1_000_000
 QUIET_US = 60 * MICROSECONDS
@@ -88,12 +88,11 @@ def summary(rows: DataFrame, known_us: int) -> list[SparkRow]:
 class Unsettled:
     """The unsettled region of one installation. All of its state can be found again in the tables (`remember`)."""
 
-    def __init__(self, lakehouse: Lakehouse, readbacks: ReadBacks | None, pool: Executor, await_tables: Callable[[], None]) -> None:
+    def __init__(self, lakehouse: Lakehouse, readbacks: ReadBacks | None, await_tables: Callable[[], None]) -> None:
         self.lakehouse = lakehouse
         self.readbacks = readbacks
         self.newest_us = 0
         self.is_behind = False
-        self._pool = pool
         self._await_tables = await_tables
         self._from_us: int | None = None
         self._clusters: set[str] = set()

@@ -12,6 +12,7 @@ from dashboards.freshness import banners
 from dashboards.pages.overview import what
 from dashboards.panels import Grid, Page, Panel, Request, View
 from pipelines.ddl import Column
+from pipelines.domain import clock
 from pipelines.domain.health import StreamState
 from pipelines.serving import Row
 
@@ -227,9 +228,9 @@ def replication(request: Request) -> View:
         text = "No collector read the control plane in this time, or the stream has not taken it in yet."
         return View(components.empty("No change of an ISR or a leader is recorded.", text))
     outages = data.incident_outages(request.snapshot, name)
-    zero = data.zero_of(outages) if outages else (absences or events)[0].get("happened_at_min", words.EPOCH)
+    zero = data.zero_of(outages) if outages else (absences or events)[0].get("happened_at_min", clock.EPOCH)
     is_open = any(one["is_open"] for one in outages)
-    until = words.at_us(request.snapshot.now_us) if is_open else None
+    until = clock.instant(request.snapshot.now_us) if is_open else None
     figure = figures.replication_timeline(absences, events, zero, request.theme, until)
     return View(_replication_note(absences), {"timeline": figure})
 

@@ -11,6 +11,7 @@ from dashboards import components, data, palette, words
 from dashboards.data import OpenOutage, Present
 from dashboards.freshness import banners, measured_since
 from dashboards.panels import Page, Panel, Request, View
+from pipelines.domain import clock
 from pipelines.domain.health import ClusterHealth, ClusterState, LiveView, StreamState
 from pipelines.errors import LakehouseError
 from pipelines.serving import Row, Snapshot
@@ -247,7 +248,7 @@ def _quarantine_row(snapshot: Snapshot, now_us: int) -> list[Any]:
         said = "every line of the landing was an observation"
         return ["Quarantine", components.chip(palette.STATES["serving"], "0 lines"), "none", said]
     mark = palette.Mark(palette.ORANGE, "triangle-up", "▲", "Lines refused")
-    newest = words.age(now_us - words.micros(row["newest_at"]))
+    newest = words.age(now_us - clock.microseconds(row["newest_at"]))
     return ["Quarantine", components.chip(mark, words.plural(lines, "line")), newest, f"newest: {row['newest_reason']}"]
 
 
@@ -255,7 +256,7 @@ def _prober_row(view: LiveView, now_us: int) -> list[Any]:
     is_fresh = view.is_fresh(now_us)
     state = "serving" if is_fresh and view.is_measuring_all else "unmeasured" if is_fresh else "stale"
     word = {"serving": "Measuring", "stale": "Silent"}.get(state, view.state.capitalize())
-    blind = f"; blind since {words.instant(words.at_us(view.blind_since_us))} UTC" if view.blind_since_us is not None else ""
+    blind = f"; blind since {words.instant(clock.instant(view.blind_since_us))} UTC" if view.blind_since_us is not None else ""
     counts = f"{view.up} served, {view.down} not served, {view.unmeasured} unmeasured"
     said = counts if is_fresh else f"was: {counts}"
     return [f"Prober {view.prober_id}", components.chip(palette.STATES[state], word), words.age(view.age_us(now_us)), said + blind]

@@ -14,11 +14,11 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
 
+from pipelines.domain.clock import instant
 from pipelines.domain.facts import Stream
 from pipelines.domain.names import outage_id
 from pipelines.domain.observations import Kind, Lane
@@ -29,8 +29,6 @@ log = structlog.get_logger("fast_lane")
 FIRING, UNMEASURED, RESOLVED = "firing", "unmeasured", "resolved"
 KEPT_US = 3_600_000_000
 """Resolved alerts are forgotten after an hour, so that a long life does not fill the view."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ class Firing:
         return after is not None and stream.lane != Lane.WATCH and now_us - outage.earliest_decided_us >= after * 1_000_000
 
     def _fire(self, stream: Stream, outage: Outage) -> Alert:
-        since = (EPOCH + timedelta(microseconds=outage.earliest_decided_us)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+        since = instant(outage.earliest_decided_us).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
         summary = f"{_said(stream)} is not served, since {since}Z at the latest"
         alert = Alert(outage_id(self._cluster_id, stream, outage), stream, FIRING, outage.earliest_decided_us, summary)
         self._alerts[alert.alert_id] = self._unresolved[stream] = alert

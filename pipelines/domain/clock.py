@@ -14,9 +14,11 @@ Example: anchored at monotonic 5_000_000_000 ns = 2026-11-21T04:00:00Z, a readin
 import time
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -58,6 +60,17 @@ class Anchor:
         """The inverse of `text()`. Raises ValueError when the word is not of that form."""
         clock_id, monotonic_ns, utc_ns = text.rsplit(":", 2)
         return cls(clock_id, int(monotonic_ns), int(utc_ns))
+
+
+def instant(at_us: int) -> datetime:
+    """Microseconds since the epoch as a UTC timestamp, to the microsecond."""
+    return EPOCH + timedelta(microseconds=at_us)
+
+
+def microseconds(instant: datetime) -> int:
+    """The inverse of `instant`, without the rounding of a float."""
+    since = instant - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def host_boot_id() -> str:

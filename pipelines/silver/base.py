@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from pipelines.domain import clock
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.facts import Facts, Partition
 from pipelines.domain.incidents import incident_of
@@ -12,7 +13,6 @@ from pipelines.domain.intervals import Bounds
 from pipelines.domain.phases import Recovery
 
 Row = dict[str, Any]
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,8 @@ class SilverTable:
 
 
 def instant(at_us: int | None) -> datetime | None:
-    """Microseconds since the epoch as a UTC timestamp, to the microsecond."""
-    return None if at_us is None else EPOCH + timedelta(microseconds=at_us)
-
-
-def microseconds(instant: datetime) -> int:
-    """The inverse of `instant`, without the rounding of a float."""
-    since = instant - EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    """Microseconds since the epoch as a UTC timestamp; None where there is none."""
+    return None if at_us is None else clock.instant(at_us)
 
 
 def milliseconds(duration_us: int | None) -> float | None:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+from pipelines.domain.clock import microseconds
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.facts import Partition
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.names import identity
 from pipelines.domain.replication import RULE_VERSION, OutOfSync
-from pipelines.silver.base import Row, cluster, incident, microseconds, shard, span
+from pipelines.silver.base import Row, cluster, incident, shard, span
 
 TABLE = "silver.isr_windows"
 COLUMN = "started_at_max"

@@ -7,6 +7,7 @@ import pytest
 from dashboards import figures, palette, words
 from dashboards.data import worst_by_service, zero_of
 from dashboards.figures import drawing, phases, replication, rto
+from pipelines.domain import clock
 from tests import stories
 
 AT_US = 1_795_000_000_000_000
@@ -101,7 +102,7 @@ def test_an_open_outage_ends_in_an_arrow_and_has_no_enlargement(opened):
 
 
 def test_a_waterfall_of_nothing_is_still_a_figure():
-    assert figures.waterfall([], words.EPOCH, palette.LIGHT).layout.height > 0
+    assert figures.waterfall([], clock.EPOCH, palette.LIGHT).layout.height > 0
 
 
 # --- rto --------------------------------------------------------------------------------------------------------------
@@ -181,7 +182,9 @@ def test_each_leader_change_is_marked_with_both_leaders(killed):
 
 
 def test_a_fenced_broker_is_a_bar_until_it_is_unfenced_and_says_from_how_many_isrs_it_is_missing(killed):
-    bars = replication._broker_bars("2", killed.tables["silver.isr_windows"], killed.tables["silver.events"], words.at_us(AT_US), 40.0)
+    bars = replication._broker_bars(
+        "2", killed.tables["silver.isr_windows"], killed.tables["silver.events"], clock.instant(AT_US), 40.0
+    )
     fenced = next(bar for bar in bars if bar.name == "fenced")
     assert (round(fenced.left, 3), round(fenced.right, 3)) == (9.052, 35.2)
     assert "33 partitions" in fenced.hover
@@ -189,7 +192,7 @@ def test_a_fenced_broker_is_a_bar_until_it_is_unfenced_and_says_from_how_many_is
 
 def test_a_replica_that_is_still_out_reaches_to_the_end_of_the_axis():
     story = stories.unclean_election(AT_US)
-    figure = replication_figure(story, words.at_us(AT_US + 60_000_000))
+    figure = replication_figure(story, clock.instant(AT_US + 60_000_000))
     ends = [
         base + width
         for trace in traces(figure, "bar")

@@ -161,17 +161,6 @@ class Admin:
         """The effective settings of a topic, defaults included."""
         return self._settings(ConfigResource(ResourceType.TOPIC, topic), f"the settings of the topic {topic}", timeout)
 
-    def wait_for_brokers(self, brokers: frozenset[int], timeout: float) -> None:
-        """Returns when exactly these brokers are registered and not fenced. Raises TimedOut."""
-
-        def are_there() -> bool:
-            try:
-                return self.brokers() == brokers
-            except (ConnectionFailed, RetryableError):
-                return False  # nobody answers yet, or the one that did is going; the limit ends it
-
-        wait_until(are_there, timeout, f"the brokers {sorted(brokers)} at {self._address}")
-
     def wait_until_led(self, topic: str, timeout: float) -> None:
         """Returns when every partition of a topic has a leader and its whole ISR. Raises TimedOut."""
 

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from pipelines.brokers.kafka import codes
 from pipelines.brokers.kafka.connection import Address
 from pipelines.brokers.kafka.gate import Gate, Gates
 from pipelines.brokers.kafka.wire import ConnectionLost, NotSupported, Receiver, Wire, WireError
@@ -107,8 +108,10 @@ class Channel:
             flight.waits_for = waits_for
         self._waiting.append(parcel)
 
-    def overdue(self, parcel: Parcel) -> None:
-        """The time of what it carries is up and no answer came."""
+    def overdue(self, parcel: Parcel, flight: Flight) -> None:
+        """The time of a flight that it carries is up and no answer came; what a quota held up is excused."""
+        if flight.sent_ns is not None and flight.sent_ns < self.throttled_until_ns:
+            flight.excuse = codes.THROTTLED
         while self._waiting and _is_over(self._waiting[0]):
             self._waiting.popleft()
         if parcel.wire is not None and parcel.wire is self._wire and self._gate is not None and self._is_stuck(parcel):

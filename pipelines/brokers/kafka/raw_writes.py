@@ -78,9 +78,7 @@ class RawWrites:
         self.leaders.suspect()
         parcel = flight.carrier
         if isinstance(parcel, _Write):
-            if flight.sent_ns is not None and flight.sent_ns < parcel.channel.throttled_until_ns:
-                flight.excuse = codes.THROTTLED
-            parcel.channel.overdue(parcel)
+            parcel.channel.overdue(parcel, flight)
 
     def tick(self) -> None:
         """Nothing to do: the event loop does it."""

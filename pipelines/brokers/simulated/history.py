@@ -7,7 +7,6 @@ Example: `simulate(7).observations` fed through `Facts.of` and `derive` gives wi
 within them.
 """
 
-import dataclasses
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -232,8 +231,3 @@ def shuffled(observations: Iterable[Observation], rng: random.Random) -> list[Ob
     found += rng.sample(found, len(found) // 10)
     rng.shuffle(found)
     return found
-
-
-def renamed(observation: Observation, **changed: Any) -> Observation:
-    """A copy of an observation with other values."""
-    return dataclasses.replace(observation, **changed)

@@ -29,12 +29,10 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """From `at_us` on the log is another replica's: what had been appended after `kept_us` is gone. The old leader served last at
-    `left_us`."""
+    """From `at_us` on the log is another replica's: what had been appended after `kept_us` is gone."""
 
     at_us: int
     kept_us: int
-    left_us: int
 
 
 @dataclass(slots=True)
@@ -117,7 +115,7 @@ def cuts_of(trace: Trace, partition: Partition, replication_us: int, rng: random
             if is_durable and trace.states[former].at(left) == UP:
                 kept = left
             takes_over = next((at for at, batch in _steps(trace, version.leader) if batch >= version.batch), version.decided_us)
-            found.append(Cut(max(takes_over, left), kept, left))
+            found.append(Cut(max(takes_over, left), kept))
             former, replaced = version.leader, None
     return found
 
