@@ -14,7 +14,7 @@ FAST := "not spark and not system and not browser and not soak"
 # What starts clusters and browsers has the machine for itself; the rest waits more than it works.
 SIDE_BY_SIDE := -n 2 --dist loadfile
 
-.PHONY: help setup lock lock-jars demo test test-fast truth lint bench soak clean
+.PHONY: help setup lock lock-jars demo test test-fast truth drills lint bench soak clean
 
 help: ## print this help
 	@echo "Lastack measures the RTO and RPO of message brokers."; echo
@@ -48,6 +48,9 @@ test-fast: setup ## the tests without brokers, Spark or browser (60 s)
 
 truth: setup ## hold 10,000 simulated outages against their truth (about a minute, no Spark)
 	@$(PY) -m pipelines.brokers.simulated $(ARGS)
+
+drills: setup ## hurt real clusters in every way we know and judge what we say of it (an hour; goes on where it was stopped)
+	@$(PY) -m pipelines drill all $(ARGS)
 
 lint: setup ## ruff, mypy --strict, sqlfluff, import-linter
 	@$(VENV)/bin/ruff check .

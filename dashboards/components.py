@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
-from dash import html
+from dash import dcc, html
 
 from dashboards import palette
 from dashboards.palette import Mark
@@ -26,6 +27,11 @@ def chip(mark: Mark, word: str | None = None, title: str | None = None) -> Any:
     return html.Span([glyph, word or mark.word], className="chip", title=title)
 
 
+def code(text: str) -> Any:
+    """A name or value as it stands in a table."""
+    return html.Code(text)
+
+
 def tile(label: str, value: Any, note: Any = None, mark: Mark | None = None, title: str | None = None) -> Any:
     """A figure that is read first: what it is, how much, and what stands behind it."""
     style = {"--mark": mark.colour} if mark else {}
@@ -36,6 +42,16 @@ def tile(label: str, value: Any, note: Any = None, mark: Mark | None = None, tit
         style=style,
         title=title,
     )
+
+
+def proof_href(*parts: str) -> str:
+    """The address of the rows that prove a figure: what kind of figure, then what names it."""
+    return "/proof/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def proof(value: Any, *parts: str) -> Any:
+    """A figure that leads to the rows that prove it."""
+    return dcc.Link(value, href=proof_href(*parts), className="proof", title="Which rows prove this?")
 
 
 def table(head: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str | None = None, numeric: Sequence[int] = ()) -> Any:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dashboards import palette, words
-from pipelines import ddl
+from dashboards import components, palette, words
+from pipelines import ddl, why
 from pipelines.domain import clock
 from pipelines.domain.health import ClusterHealth, LiveOutage, LiveView, StreamProgress, StreamState, cluster_health, stream_state
 from pipelines.errors import DamagedFile, LakehouseError
@@ -202,6 +202,9 @@ def partition_rows(outages: Sequence[Row]) -> list[Row]:
             "leader": _leaders(row),
             "flaps": row["flaps"],
             "cause": palette.CAUSES.get(row["cause"], row["cause"]),
+            "why": why.outage(row),
+            "seen": why.view(row) or "inferred: no prober asked for it",
+            "proof": f"[rows]({components.proof_href('outage', row['outage_id'])})",
             "verdict": palette.verdict(row["loss_verdict"]).word,
             "evidence": row["evidence"],
             "errors": ", ".join(row["codes"] or ()),

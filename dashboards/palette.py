@@ -56,6 +56,7 @@ KINDS = {
     "durable_write": Mark(ORANGE, "square", "■", "durable write"),
     "read": Mark(SKY, "diamond", "◆", "read"),
     "leader": Mark(PURPLE, "triangle-up", "▲", "leader"),
+    "controller": Mark(YELLOW, "hexagon", "⬢", "controller"),
 }
 """The kinds of service that a partition owes."""
 
@@ -64,9 +65,10 @@ KIND_MEANINGS = {
     "durable_write": "produce with acks=all, min.insync.replicas 2 or more",
     "read": "a committed record's bytes come back",
     "leader": "the partition's leader answers for its offsets",
+    "controller": "somebody can decide: writes go on without it, elections wait",
 }
 
-LANES = {"raw": "no retries", "client": "stock client", "read": "re-read", "watch": "watched"}
+LANES = {"raw": "no retries", "client": "stock client", "read": "re-read", "watch": "watched", "control": "control plane"}
 """How it was asked."""
 
 PHASES = {
@@ -91,11 +93,27 @@ ISR_CAUSES = {
     "unknown": Mark(GREY, "square", "■", "cause not known"),
 }
 
+ISR_MEANINGS = {
+    "fenced": "the controller gave the broker up: it was silent for its session",
+    "controlled_shutdown": "the broker had said that it shuts down",
+    "lagging": "its leader took it out: it fell behind for longer than replica.lag.time.max.ms",
+    "reassignment": "the partition was moved to other brokers",
+    "unclean_election": "a replica that was not in sync became leader, and the ISR began anew",
+    "unknown": "no decision that was read says why",
+}
+
+EXPOSED = Mark(ORANGE, "triangle-up", "▲", "Exposed")
+FINDING = Mark(ORANGE, "diamond", "≠", "Disagrees")
+
 CAUSES = {
     "leader_failed": "leader failed",
     "leader_moved": "leader moved",
     "isr_member_dead": "dead in-sync replica held up acks=all",
     "under_min_isr": "fewer in-sync replicas than min.insync.replicas",
+    "prober_alone": "one prober alone was not served",
+    "controller_failed": "controller failed",
+    "controller_moved": "controller moved in order",
+    "controller_silent": "controller silent for a while",
     "unknown": "cause not known",
 }
 
@@ -104,22 +122,42 @@ VERDICTS = {
     "STRANDED": Mark(ORANGE, "diamond", "◆", "Stranded"),
     "UNCHECKABLE": Mark(GREY, "square-x-open", "▨", "Cannot be checked"),
     "UNCHECKED": Mark(GREY, "square-x-open", "▨", "Not read back yet"),
+    "NOT_STORED": Mark(BLUE, "square-open", "□", "Never stored"),
     "DELETED_BY_POLICY": Mark(BLUE, "square", "■", "Deleted by policy"),
     "PRESENT": Mark(GREEN, "circle", "●", "Nothing lost"),
+    "NOT_APPLICABLE": Mark(GREY, "circle-open", "○", "No data in question"),
 }
 VERDICT_MEANINGS = {
     "LOST": "acknowledged records were read for and are not there",
     "STRANDED": "absent, while a replica or site that may still hold them is down",
     "UNCHECKABLE": "below the start of the log, or the topic was made anew: nothing can be said",
     "UNCHECKED": "the read-back has not reached these records yet: neither lost nor safe",
+    "NOT_STORED": "the client used a sequence number twice, and the broker took the record for a repetition: not lost by it",
     "DELETED_BY_POLICY": "removed by retention, compaction or deletion: not lost",
     "PRESENT": "every acknowledged record that was checked is there; late is not lost",
+    "NOT_APPLICABLE": "reads and controllers hold no data of their own",
+}
+
+VIEWS = {
+    "confirmed": Mark(VERMILLION, "circle", "●", "confirmed"),
+    "disputed": Mark(ORANGE, "diamond", "◆", "disputed"),
+    "alone": Mark(BLUE, "triangle-up", "▲", "seen by one alone"),
+    "single": Mark(GREY, "circle-open", "○", "nobody else looked"),
+}
+"""What several probers say of an outage."""
+
+VIEW_MEANINGS = {
+    "confirmed": "other probers were not served either, and none was served in the middle of it",
+    "disputed": "other probers were not served either, and some were served in the middle of it",
+    "alone": "other probers looked, and none of them was out",
+    "single": "only one prober asked for this",
 }
 
 EVIDENCE = {
     "probed": "our own writes",
     "read_probed": "our own reads",
     "inferred": "inferred from the control plane and probed partitions of the same broker",
+    "control_plane": "decisions of the control plane",
 }
 
 

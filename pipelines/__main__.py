@@ -63,6 +63,23 @@ def demo(
 
 
 @app.command()
+def rebuild(
+    source: Annotated[str, typer.Option("--from", help="What is taken for true: bronze, the observations.")],
+    home: Annotated[Path, typer.Option(help="The installation; its stream must not run.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Say what would change, and write nothing; exit code 1 if anything would.")
+    ] = False,
+    json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every difference as JSON.")] = None,
+) -> None:
+    """Derive silver and gold again, and say every difference."""
+    from rich.console import Console
+
+    from pipelines.rebuilding import command
+
+    raise typer.Exit(command(source, home, Console(), is_check=check, json_path=json_path))
+
+
+@app.command()
 def measure(  # noqa: PLR0913, PLR0917 - one argument an option
     bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT[,..]", help="Addresses of brokers.")],
     for_: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long to measure: 90s, 2m, 1h30m; 10s at least.")],
@@ -73,6 +90,9 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
         Path | None, typer.Option(metavar="FILE", help="A client.properties for the controllers, where it is another one.")
     ] = None,
     metadata_log: Annotated[Path | None, typer.Option(metavar="DIR", help="A node's __cluster_metadata-0 folder.")] = None,
+    zookeeper: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT[,..][/CHROOT]", help="In ZooKeeper mode: the brokers' zookeeper.connect.")
+    ] = None,
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
     home: Annotated[Path | None, typer.Option(help="Keep what is measured in this folder.")] = None,
     period: Annotated[str, typer.Option(metavar="DURATION", help="Time between probes, 10ms at least.")] = "100ms",
@@ -92,12 +112,31 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
         controllers=tuple(controller or ()),
         controller_config=controller_config,
         metadata_log=metadata_log,
+        zookeeper=zookeeper,
         json_path=json_path,
         home=home,
         period_ms=round(1000 * seconds("--period", period, least=0.01, most=10.0)),
         may_alter=yes,
     )
     measuring.run(options, Console())
+
+
+@app.command()
+def drill(
+    name: Annotated[str, typer.Argument(help="A drill by its name; `list` prints the names, `all` runs every drill.")],
+    mode: Annotated[str | None, typer.Option(help="kraft or zookeeper; the drill's first one when not given.")] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the verdict as JSON.")] = None,
+    home: Annotated[Path | None, typer.Option(help="Keep what is measured in this folder.")] = None,
+    results: Annotated[Path, typer.Option(help="Where `all` writes results.json and junit.xml.")] = Path("build/drills"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="With `all`: forget earlier results.")] = False,
+) -> None:
+    """Hurt a real Kafka cluster here, measure it, and judge what was measured by independent witnesses."""
+    from rich.console import Console
+
+    from pipelines.drills import command
+
+    options = command.DrillOptions(name=name, mode=mode, json_path=json_path, home=home, folder=results, fresh=fresh)
+    command.run(options, Console())
 
 
 @app.command()

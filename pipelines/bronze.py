@@ -42,7 +42,7 @@ def parsed(lines: DataFrame, schema: StructType) -> DataFrame:
         "reason",
         *(_default_false(one.name) if one.name in DEFAULT_FALSE else one.name for one in landed),
         "current_timestamp() AS ingested_at",
-        "IF(reason IS NULL, to_date(timestamp_micros(ended_at_us)), NULL) AS day",
+        f"IF(reason IS NULL, to_date(timestamp_micros({SEEN_TO_US})), NULL) AS day",
     )
 
 
@@ -62,6 +62,10 @@ def bad(rows: DataFrame, schema: StructType) -> DataFrame:
     )
     return quarantined.dropDuplicates(["line_id"]).select(*(field.name for field in schema))
 
+
+SEEN_FROM_US = "IF(stamped_by IS NULL, started_at_us, coalesce(unseen_at_us, seen_at_us))"
+SEEN_TO_US = "IF(stamped_by IS NULL, ended_at_us, seen_at_us)"
+"""The span of a line by the collector's own clock: what another host's clock has stamped may lie hours away, on another day."""
 
 CORRUPT = StructField("_corrupt", StringType())
 

@@ -13,28 +13,49 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from pipelines.bronze import SEEN_FROM_US, SEEN_TO_US
 from pipelines.domain.clock import microseconds
 from pipelines.domain.data_loss import acked_runs
 from pipelines.domain.derivation import Derivation, derive
 from pipelines.domain.facts import Facts
 from pipelines.domain.landing import from_row
-from pipelines.domain.observations import Blind, BrokerMetrics, Control, EpochEnd, Fault, LateAcks, LeaderSeen, Probes, ReadBack
+from pipelines.domain.observations import (
+    Blind,
+    BrokerMetrics,
+    ClockSeen,
+    Control,
+    EpochEnd,
+    Fault,
+    LateAcks,
+    LeaderSeen,
+    PartitionMetrics,
+    Probes,
+    ReadBack,
+)
 from pipelines.domain.replication import OutOfSync
 from pipelines.domain.sequences import number
-from pipelines.silver import TABLES
+from pipelines.silver import TABLES, isr_windows
 from pipelines.silver.base import Row, instant
 
 MARGIN_US = 90_000_000
 """Facts from so long before a region are read, too: the last good probe before an outage stands in a run that ended there."""
 
-RELEVANT = tuple(one.record for one in (Probes, LateAcks, Control, LeaderSeen, EpochEnd, ReadBack, Fault, Blind, BrokerMetrics))
+RELEVANT = tuple(
+    one.record for one in (Probes, LateAcks, Control, LeaderSeen, EpochEnd, ReadBack, Fault, Blind, BrokerMetrics, ClockSeen)
+)
 """Records that windows, losses and events are made of."""
 
 POSITIONS = "positions"
 """Beside silver's rows: the first acknowledged position of every canary partition in the region, where a read-back begins."""
+
+
+def is_under_min_isr() -> Column:
+    """Whether a line is a look at a leader that refuses acks=all; of all the looks at replicas only these say something of windows."""
+    return f.coalesce((f.col("record") == PartitionMetrics.record) & f.col("is_under_min_isr"), f.lit(False))
+
 
 OUTPUT = "table STRING, row STRING"
 
@@ -48,15 +69,23 @@ class Region:
 
 
 def region(
-    observations: DataFrame, from_us: int, clusters: list[str], seeds: dict[str, list[OutOfSync]], margin_us: int = MARGIN_US
+    observations: DataFrame,
+    from_us: int,
+    clusters: list[str],
+    seeds: dict[str, list[OutOfSync]],
+    margin_us: int = MARGIN_US,
+    until_us: int | None = None,
 ) -> Region:
-    """Derives every silver row of the region that begins at `from_us` (microseconds since the epoch) of some clusters."""
+    """Derives every silver row of the region that begins at `from_us` (microseconds since the epoch) of some clusters, and ends at
+    `until_us`, if it has an end."""
     facts = observations.where(
         (f.col("day") >= f.to_date(f.timestamp_micros(f.lit(from_us - margin_us))))
-        & (f.col("ended_at_us") >= from_us - margin_us)
+        & (f.expr(SEEN_TO_US) >= from_us - margin_us)
         & f.col("cluster_id").isin(*clusters)
-        & f.col("record").isin(*RELEVANT)
+        & (f.col("record").isin(*RELEVANT) | is_under_min_isr())
     )
+    if until_us is not None:
+        facts = facts.where(f.expr(SEEN_FROM_US) < until_us)
     derived = facts.groupBy("cluster_id").applyInArrow(_deriver(from_us, seeds), OUTPUT)
     found = Region()
     for table, row in derived.collect():
@@ -81,24 +110,31 @@ ARROW = pa.schema([("table", pa.string()), ("row", pa.string())])
 
 def _rows(derivation: Derivation, from_us: int, reopened: list[OutOfSync]) -> Iterator[tuple[str, Row]]:
     """Rows of the region: those that begin in it, and the reopened spans out of the ISR, which began before it."""
-    carried = {(one.partition.resource, one.partition.shard, one.replica, instant(one.start.low)) for one in reopened}
+    carried = {one.window_id for one in reopened}
     for table in TABLES:
         for row in table.rows(derivation):
-            is_carried = "replica" in row and (row["resource"], row["shard"], row["replica"], row["started_at_min"]) in carried
+            is_carried = table.name == isr_windows.TABLE and row["window_id"] in carried
             if microseconds(row[table.column]) >= from_us or is_carried:
                 yield table.name, row
-    firsts: dict[tuple[str, str], int] = defaultdict(lambda: 2**62)
+    yield from ((POSITIONS, row) for row in _positions(derivation))
+
+
+def _positions(derivation: Derivation) -> Iterator[Row]:
+    """The first acknowledged position of every canary partition, or where an old epoch ended, if that is lower."""
+    firsts: dict[tuple[str, str, str | None], int] = defaultdict(lambda: 2**62)
     for stream, runs in derivation.facts.probes.items():
         for run in acked_runs(runs, derivation.facts.late_acks.get(stream, ())):
             if stream.lane in ("raw", "client"):
-                key = (stream.resource, stream.shard)
+                key = (stream.resource, stream.shard, run.topic_id)
                 firsts[key] = min(firsts[key], run.first_position)
     for one in derivation.facts.epoch_ends:
         end = number(one.end_position)
-        if end is not None and (one.resource, one.shard) in firsts:
-            firsts[one.resource, one.shard] = min(firsts[one.resource, one.shard], end)
-    for (resource, shard), position in firsts.items():
-        yield POSITIONS, {"cluster_id": derivation.facts.cluster_id, "resource": resource, "shard": shard, "position": position}
+        for key in firsts if end is not None else ():
+            if key[:2] == (one.resource, one.shard):
+                firsts[key] = min(firsts[key], end or 0)
+    for (resource, shard, topic_id), position in firsts.items():
+        place = {"cluster_id": derivation.facts.cluster_id, "resource": resource, "shard": shard, "topic_id": topic_id}
+        yield place | {"position": position}
 
 
 def _encoded(value: Any) -> Any:

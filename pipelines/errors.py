@@ -63,3 +63,7 @@ class DamagedFile(LastackError):
 
 class BrokerRefused(LastackError):
     """A broker answered and said no, and asking again would not help."""
+
+
+class DrillFailed(LastackError):
+    """A drill ran, and what was measured is not what it should be."""

@@ -9,7 +9,7 @@ Example: the prober has been silent for a minute: `lastack_open_outages` is gone
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -24,6 +24,9 @@ CLUSTER = ("system", "cluster_id")
 SERVICE = (*CLUSTER, "kind", "lane")
 RTO_BUCKETS_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 7.5, 10.0, 12.5, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
 """Dense between 5 and 20 s, where session timeouts put a failover."""
+
+TOPICS_MAX = 50
+"""The worst topics: a series a topic is bounded, however many there are."""
 
 
 class Exporter:
@@ -71,6 +74,9 @@ class _Scrape(Collector):
             "rto": _rto,
             "availability": _availability,
             "losses": _losses,
+            "controller": _controller,
+            "findings": _findings,
+            "exposure": _exposure,
             "quarantine": _quarantine,
         }
         for name, part in parts.items():
@@ -231,6 +237,53 @@ def _losses(snapshot: Snapshot) -> Iterable[Metric]:
                 records.add_metric([*where, bound], value)
         checked.add_metric(list(where), max(row["checked_at"] for row in rows).timestamp())
     return [findings, records, checked]
+
+
+def _controller(snapshot: Snapshot) -> Iterable[Metric]:
+    opened = _gauge("lastack_controller_outage_open", "1: the cluster has had no controller that decides. Absent: unmeasured.", CLUSTER)
+    least = _gauge("lastack_controller_outage_seconds", "How long the newest controller outage has lasted.", (*CLUSTER, "bound"))
+    if not _is_filled(snapshot):
+        return []
+    known = {tuple(_where(row)): row for row in snapshot.rows("open_controllers")}
+    read = {(row["system"], row["cluster_id"]) for row in snapshot.rows("control_plane_read")}
+    for where in sorted(read | known.keys()):
+        row = known.get(where)
+        opened.add_metric(list(where), 1 if row is not None and row["is_open"] else 0)
+        for bound in ("min", "max"):
+            if row is not None and row[f"duration_ms_{bound}"] is not None:
+                least.add_metric([*where, bound], row[f"duration_ms_{bound}"] / 1000)
+    return [opened, least]
+
+
+def _findings(snapshot: Snapshot) -> Iterable[Metric]:
+    counts = _gauge("lastack_findings", "Disagreements of control plane, metrics and clients in 24 hours.", (*CLUSTER, "finding"))
+    for row in snapshot.rows("finding_counts", since=_since(snapshot, timedelta(hours=24))):
+        counts.add_metric([*_where(row), row["finding"]], row["findings"])
+    return [counts]
+
+
+def _exposure(snapshot: Snapshot) -> Iterable[Metric]:
+    names = (*CLUSTER, "topic")
+    records = _gauge("lastack_exposed_records", "Records that acks=1 would lose now, worst partition. Absent: unknown.", names)
+    seconds = _gauge("lastack_exposed_seconds", "The time of data that this is, at most. Absent: unknown.", names)
+    unknown = _gauge("lastack_exposure_unknown_partitions", "Partitions of which nobody can say what would be lost.", names)
+    for row in snapshot.rows("exposure_by_topic", since=_since(snapshot, timedelta(minutes=5)), limit=TOPICS_MAX):
+        where = _where(row, (*CLUSTER, "resource"))
+        unknown.add_metric(where, row["partitions_unknown"])
+        if row["exposed_records_max"] is not None:
+            records.add_metric(where, row["exposed_records_max"])
+        if row["exposed_ms_max"] is not None:
+            seconds.add_metric(where, row["exposed_ms_max"] / 1000)
+    return [records, seconds, unknown]
+
+
+def _is_filled(snapshot: Snapshot) -> bool:
+    """The stream runs: what the tables do not have did not happen."""
+    return stream_state(snapshot.progress(), snapshot.now_us) == StreamState.RUNNING
+
+
+def _since(snapshot: Snapshot, span: timedelta) -> datetime:
+    return datetime.fromtimestamp(snapshot.now_us / 1e6, tz=UTC).replace(second=0, microsecond=0) - span
 
 
 def _quarantine(snapshot: Snapshot) -> Iterable[Metric]:

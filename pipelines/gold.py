@@ -14,6 +14,8 @@ LOSSES = "gold.losses"
 INCIDENTS = "gold.incidents"
 AVAILABILITY = "gold.availability"
 LAG = "silver.replication_lag"
+EXPOSURE = "silver.exposure"
+CLOCKS = "silver.clock_bounds"
 
 REGIONAL: tuple[tuple[str, str], ...] = ((LOSSES, "checked_at"), (OUTAGES, "started_at_max"), (INCIDENTS, "started_at_max"))
 """Tables that follow from a region of silver, in the order in which they need each other, with their column of event time."""

@@ -15,6 +15,7 @@ Example: `lakehouse.replace("gold.outages", rows, f"cluster_id = 'c' AND started
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -30,7 +31,7 @@ from delta.tables import DeltaTable
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from pipelines import jars
 from pipelines.ddl import arrow_schema
@@ -139,18 +140,42 @@ class Lakehouse:
         return str(self.home.table(table))
 
     def create(self, tables: Iterable[str]) -> None:
-        """Makes the tables that are not there, and checks the columns of those that are."""
+        """Makes the tables that are not there, and checks the columns of those that are.
+
+        What was observed is kept over a new version: columns that may be NULL are added to bronze. Raises LakehouseError where a table
+        has other columns than its DDL.
+        """
         for table in tables:
             folder = Path(self.path(table))
             if not any((folder / "_delta_log").glob("*.json")):
                 self.spark.sql(ddl(table, folder))
-            expected = self._declared(table)
-            found = self.spark.read.format("delta").load(str(folder)).schema
-            if [(one.name, one.dataType) for one in found] != [(one.name, one.dataType) for one in expected]:
+            missing, others = self._differences(table)
+            if missing and not others and table.startswith("bronze.") and all(one.nullable for one in missing):
+                added = ", ".join(f"{one.name} {one.dataType.simpleString()}" for one in missing)
+                self.spark.sql(f"ALTER TABLE delta.`{folder}` ADD COLUMNS ({added})")
+            elif missing or others:
+                names = [f"{one.name} is missing" for one in missing] + [f"{name} is other than declared" for name in others]
                 raise LakehouseError(
-                    f"{table} at {folder} does not have the columns of its DDL; found {found.simpleString()}, "
-                    f"expected {expected.simpleString()}; derive it again with a fresh folder, or move the old one away"
+                    f"{table} at {folder} does not have the columns of its DDL: {', '.join(names)}; it was made by another version:"
+                    f" derive it again with `lastack rebuild --from bronze --home {self.home.path}`"
                 )
+
+    def remove_others(self, tables: Iterable[str]) -> list[str]:
+        """Removes tables whose columns are not those of their DDL; returns their names. For what can be derived again only."""
+        removed = []
+        for table in tables:
+            folder = Path(self.path(table))
+            if any((folder / "_delta_log").glob("*.json")) and any(self._differences(table)):
+                shutil.rmtree(folder)
+                removed.append(table)
+        return removed
+
+    def _differences(self, table: str) -> tuple[list[StructField], list[str]]:
+        """Columns of the DDL that a table lacks, and the names of those that are unknown or of another type."""
+        expected = {one.name: one for one in self._declared(table)}
+        found = {one.name: one for one in self.spark.read.format("delta").load(self.path(table)).schema}
+        missing = [one for name, one in expected.items() if name not in found]
+        return missing, [name for name, one in found.items() if name not in expected or one.dataType != expected[name].dataType]
 
     def schema(self, table: str) -> StructType:
         """The columns of a table, as its DDL declares them."""
@@ -173,7 +198,11 @@ class Lakehouse:
         writer = frame.write.format("delta").mode("append")
         writer.option("txnAppId", application).option("txnVersion", version).save(self.path(table))
 
-    def at_hand(self, table: str, where: pc.Expression, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    def is_there(self, table: str) -> bool:
+        """Whether the table was made."""
+        return deltalake.DeltaTable.is_deltatable(self.path(table))
+
+    def at_hand(self, table: str, where: pc.Expression | None = None, columns: list[str] | None = None) -> list[dict[str, Any]]:
         """The few rows of a table for which `where` holds, without a job; instants are aware and UTC."""
         rows: list[dict[str, Any]] = deltalake.DeltaTable(self.path(table)).to_pyarrow_table(columns=columns, filters=where).to_pylist()
         return rows

@@ -16,6 +16,7 @@ from pipelines.brokers.kafka.check import check, check_controllers
 from pipelines.brokers.kafka.client_properties import load
 from pipelines.brokers.kafka.connection import Connection
 from pipelines.brokers.kafka.metadata_log import folder_of
+from pipelines.brokers.kafka.zookeeper import check_zookeeper
 from pipelines.brokers.systems import metric_source
 from pipelines.domain.clock import Anchor
 from pipelines.errors import UsageError
@@ -40,6 +41,7 @@ class MeasureOptions:
     controllers: tuple[str, ...] = ()
     controller_config: Path | None = None
     metadata_log: Path | None = None
+    zookeeper: str | None = None
     json_path: Path | None = None
     home: Path | None = None
     period_ms: int = 100
@@ -63,6 +65,8 @@ def run(options: MeasureOptions, console: Console) -> None:
         console.print(f"warning: broker {node} cannot be reached: {reason}", markup=False, highlight=False)
     if controllers is not None:
         check_controllers(controllers)
+    if options.zookeeper is not None:
+        check_zookeeper(options.zookeeper, reached.cluster_id)
     target = Target(
         bootstrap=options.bootstrap,
         cluster_id=reached.cluster_id,
@@ -71,6 +75,7 @@ def run(options: MeasureOptions, console: Console) -> None:
         controllers=options.controllers,
         controller_config=options.controller_config,
         metadata_log=options.metadata_log,
+        zookeeper=options.zookeeper,
         period_ms=options.period_ms,
         may_alter=options.may_alter,
     )

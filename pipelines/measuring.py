@@ -11,7 +11,7 @@ import contextlib
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from signal import Signals
 from types import TracebackType
@@ -47,11 +47,15 @@ class Part:
 
 
 class Measurement:
-    """The processes of one measurement, inside a `with` block. Whatever happens, none of them is left behind."""
+    """The processes of one measurement, inside a `with` block. Whatever happens, none of them is left behind.
 
-    def __init__(self, home: Home, say: Say) -> None:
+    `prefix` is what goes before every command, for instance to run it in a network namespace.
+    """
+
+    def __init__(self, home: Home, say: Say, prefix: Sequence[str] = ()) -> None:
         self.home = home
         self.say = say
+        self._prefix = tuple(prefix)
         self.children: dict[str, Child] = {}
         self._parts: dict[str, Part] = {}
 
@@ -65,7 +69,7 @@ class Measurement:
 
     def start(self, part: Part) -> Child:
         """Starts a part; its configuration is written to HOME/run, readable by its owner only."""
-        command = [sys.executable, "-m", "pipelines", *part.command]
+        command = [*self._prefix, sys.executable, "-m", "pipelines", *part.command]
         if part.config is not None:
             folder = self.home.path / "run"
             folder.mkdir(mode=0o700, exist_ok=True)

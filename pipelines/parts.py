@@ -30,6 +30,7 @@ class Target:
     controllers: tuple[str, ...] = ()
     controller_config: Path | None = None
     metadata_log: Path | None = None
+    zookeeper: str | None = None
     period_ms: int = 100
     may_alter: bool = False
     webhook: str | None = None
@@ -64,6 +65,7 @@ def collectors(home: Home, target: Target, anchor: Anchor) -> Iterator[Part]:
         controller_config=None if target.controller_config is None else str(target.controller_config.resolve()),
         jolokia=target.jolokia,
         metadata_log=None if target.metadata_log is None else str(target.metadata_log.resolve()),
+        zookeeper=target.zookeeper,
     )
     yield Part("control-plane", ("collect", "control-plane"), control_plane)
     if target.jolokia:

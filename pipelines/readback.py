@@ -41,6 +41,7 @@ AWAITED_SECONDS = 80.0
 """What is still undecided after pauses of so many seconds is not waited for any more (nothing may have been acknowledged)."""
 
 FOUND = tuple(one.name for one in dataclasses.fields(FoundRun))
+UNDECIDED = frozenset({"UNCHECKED", "STRANDED"})
 WRITTEN_LANES = frozenset({Lane.RAW, Lane.CLIENT})
 LEADER_CHANGES = frozenset({"leader_seen", "partition_changed"})
 
@@ -56,8 +57,15 @@ class LogRange(Protocol):
     def high_watermark(self) -> int:
         """The position after the last committed record."""
 
+    @property
+    def topic_id(self) -> str | None:
+        """Whose log it is; a topic that was made anew has another identity."""
+
 
 Partition = tuple[str, int]
+Log = tuple[Partition, str | None]
+"""A partition, and the identity of its topic where it is known."""
+
 LogRanges = Callable[[Iterable[str]], Mapping[Partition, LogRange]]
 """Asks a cluster for the range of every partition of some topics; raises LastackError when it does not answer."""
 
@@ -75,8 +83,8 @@ class Agenda:
     pause: float = AGAIN_SECONDS
     undecided: frozenset[str] = frozenset()
     changes: frozenset[str] = frozenset()
-    positions: dict[Partition, int] = field(default_factory=dict)
-    verified: dict[Partition, int] = field(default_factory=dict)
+    positions: dict[Log, int] = field(default_factory=dict)
+    verified: dict[Log, int] = field(default_factory=dict)
     _is_written_to: bool = True
     _seen_changes: frozenset[str] = frozenset()
     _read_changes: frozenset[str] = frozenset()
@@ -84,14 +92,14 @@ class Agenda:
     def note(self, outages: Iterable[Row], events: Iterable[Row], positions: Iterable[Row]) -> None:
         """Takes the whole unsettled region: gold's outages, silver's events, and where its acknowledged records begin."""
         written = [row for row in outages if row["lane"] in WRITTEN_LANES and row["cluster_id"] == self.cluster_id]
-        undecided = frozenset(row["outage_id"] for row in written if not row["is_open"] and row["loss_verdict"] == "UNCHECKED")
+        undecided = frozenset(row["outage_id"] for row in written if not row["is_open"] and _is_undecided(row))
         if undecided - self.undecided:
             self.pause = AGAIN_SECONDS
         self.undecided = undecided
         self._is_written_to = not any(row["is_open"] for row in written)
         self.changes = frozenset(row["event_id"] for row in events if self._is_leader_change(row))
         of_ours = (row for row in positions if row["cluster_id"] == self.cluster_id and row["resource"] in self.topics)
-        self.positions = {(row["resource"], int(row["shard"])): row["position"] for row in of_ours}
+        self.positions = {((row["resource"], int(row["shard"])), row["topic_id"]): row["position"] for row in of_ours}
 
     def is_wanted(self) -> bool:
         """Something is undecided that a read-back can decide."""
@@ -110,7 +118,7 @@ class Agenda:
         """A read-back begins: it covers what is known by now."""
         self._seen_changes = self.changes
 
-    def end(self, now: float, verified: Mapping[Partition, int] | None) -> None:
+    def end(self, now: float, verified: Mapping[Log, int] | None) -> None:
         """It ended: up to where it read, or None when it failed. The next one for the same reason comes after twice the pause."""
         self.ended_at = now
         self.pause = min(2 * self.pause, AGAIN_SECONDS_MAX)
@@ -119,8 +127,14 @@ class Agenda:
             self._read_changes = self._seen_changes
 
     def start_of(self, one: Partition, range_: LogRange) -> int:
-        """The position from which a partition is read."""
-        known = [places[one] for places in (self.positions, self.verified) if one in places]
+        """The position from which a partition is read; what is known of another topic of that name says nothing."""
+        ids = {None, range_.topic_id}
+        known = [
+            at
+            for places in (self.positions, self.verified)
+            for (where, topic_id), at in places.items()
+            if where == one and topic_id in ids
+        ]
         return max(range_.log_start, min([range_.high_watermark, *known]) if known else range_.log_start)
 
     def _is_leader_change(self, row: Row) -> bool:
@@ -167,7 +181,7 @@ class ReadBacks:
         """A read-back is under way, or wanted."""
         return self._agenda.is_awaited() or (self._reading is not None and self._reading.is_alive())
 
-    def resume(self, verified: Mapping[Partition, int]) -> None:
+    def resume(self, verified: Mapping[Log, int]) -> None:
         """Goes on where the read-backs of an earlier run ended."""
         with self._lock:
             self._agenda.verified |= verified
@@ -208,7 +222,7 @@ class ReadBacks:
                 self._agenda.end(time.monotonic(), verified)
         return verified is not None
 
-    def _read(self, spark: SparkSession) -> dict[Partition, int]:
+    def _read(self, spark: SparkSession) -> dict[Log, int]:
         """Reads all partitions back and writes down what was found. Returns up to where each was read."""
         before = self.ranges(self.topics)
         started_at_us = self.clock.now_us()
@@ -219,14 +233,16 @@ class ReadBacks:
         ended_at_us = self.clock.now_us()
         after = self.ranges(self.topics)
         for one, start in starts.items():
+            if one not in after or after[one].topic_id != before[one].topic_id:
+                continue  # deleted meanwhile: what was read may be of either topic
             rows = [row for row in found if (row["topic"], row["partition"]) == one]
-            log_start = max(before[one].log_start, after[one].log_start if one in after else 0)
-            self._write(one, (start, ends[one], log_start), rows, (started_at_us, ended_at_us))
+            log_start = max(before[one].log_start, after[one].log_start)
+            self._write(one, (start, ends[one], log_start), rows, (started_at_us, ended_at_us), before[one].topic_id)
         self.written_at_us = started_at_us if starts else self.written_at_us
         log.info("readback", partitions=len(starts), records=sum(row["records"] for row in found))
-        return ends
+        return {(one, before[one].topic_id): end for one, end in ends.items()}
 
-    def _write(self, one: Partition, read: tuple[int, int, int], rows: list[Any], span: tuple[int, int]) -> None:
+    def _write(self, one: Partition, read: tuple[int, int, int], rows: list[Any], span: tuple[int, int], topic_id: str | None) -> None:
         kind, lane = self.topics[one[0]]
         ours = [row for row in rows if row["is_intact"] and (row["kind"], row["lane"]) == (kind, lane)]
         self.spool.write(
@@ -238,11 +254,18 @@ class ReadBacks:
             from_position=str(read[0]),
             to_position=str(read[1]),
             log_start_position=str(read[2]),
+            topic_id=topic_id,
             damaged_records=sum(row["records"] for row in rows) - sum(row["records"] for row in ours),
             runs=tuple(FoundRun(**{name: row[name] for name in FOUND}) for row in ours),
             started_at_us=span[0],
             ended_at_us=span[1],
         )
+
+
+def _is_undecided(row: Row) -> bool:
+    """Nothing was said of its data yet, or not of all of it: some lies where no read-back has come."""
+    is_part = row["loss_verdict"] == "LOST" and row["lost_records_min"] != row["lost_records_max"]
+    return row["loss_verdict"] in UNDECIDED or is_part
 
 
 def _records(spark: SparkSession, kafka: dict[str, str], starts: Mapping[Partition, int], ends: Mapping[Partition, int]) -> DataFrame:

@@ -188,6 +188,15 @@ class Snapshot:
         """The only row of a dataset; None where it has none."""
         return next(iter(self.rows(dataset, **parameters)), None)
 
+    def whole(self, table: str, cluster_id: str) -> list[Row]:
+        """Every row of a table, `layer.table`, of one cluster, in no order; none where nobody has written it. For those who check us:
+        a table of a long life has more rows than a page should ask for."""
+        pinned = self._pin(table)
+        try:
+            return [dict(row) for row in pinned.data.to_table(filter=pads.field("cluster_id") == cluster_id).to_pylist()]
+        except (OSError, pa.ArrowException) as error:
+            raise LakehouseError(f"table {table} cannot be read: {_first_line(error)}") from error
+
     def live(self) -> Live:
         """What every prober last said, read once a request: all parts of a page speak of the same moment."""
         if self._live is None:

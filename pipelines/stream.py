@@ -67,6 +67,7 @@ class Stream:
         self.lakehouse = Lakehouse(spark, home)
         self.progress = Progress(home.stream / "progress.json")
         self._between_batches = threading.Lock()
+        self._is_ending = False
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="create")
         self._tables: list[Future[None]] = []
         self._unsettled = Unsettled(self.lakehouse, readbacks, self._await_tables)
@@ -101,13 +102,17 @@ class Stream:
                     self.readbacks.start_if_due(self.spark)
                 self._catch_up()
             self._drain(query)
-            if self.readbacks and self.readbacks.finish(self.spark):
+            if self.readbacks:
+                self.readbacks.finish(self.spark)
+                # Also when nothing more was read: with its spool closed, what the last read-back wrote has landed.
                 self._drain(query)
             with self._between_batches:
                 self._aggregate()
         finally:
+            # A batch that begins now waits for the lock; whoever held the lock and waited for the query to end would wait for good.
             with self._between_batches:
-                query.stop()
+                self._is_ending = True
+            query.stop()
 
     def _prepare(self) -> None:
         """Bronze first: it can take lines in while the other tables, which the first incident needs, are still being made."""
@@ -165,6 +170,9 @@ class Stream:
 
     def _batch(self, lines: DataFrame, batch_id: int) -> None:
         with self._between_batches:
+            if self._is_ending:
+                # Not taken in and not committed: the next run does it.
+                raise LakehouseError(f"batch {batch_id} came when the stream had stopped")
             began = time.monotonic()
             rows = bronze.parsed(lines, self.lakehouse.schema(bronze.OBSERVATIONS)).persist()
             try:
@@ -229,26 +237,29 @@ class Stream:
         yesterday = newest_us - DAY_US
         yesterday -= yesterday % DAY_US
         days = f"day >= DATE '{datetime.fromtimestamp(yesterday / MICROSECONDS, UTC).date()}'"
-        self._replace_recent(gold.AVAILABILITY, "probes", yesterday, days, days)
+        self._replace_recent(gold.AVAILABILITY, ["probes"], yesterday, days, days)
         # Not further back than what is compacted: of a run there, only the last form is left, and no minute before it.
         minute = max(newest_us - LAG_US - (newest_us - LAG_US) % MINUTE_US, closed_hour(newest_us))
         of_spark, of_table = (f"minute_at >= {instant}" for instant in (instant_sql(minute), instant_literal(minute)))
-        self._replace_recent(gold.LAG, "partition_metrics", minute - LAG_US, of_spark, of_table)
+        for table, records in ((gold.LAG, ["partition_metrics"]), (gold.EXPOSURE, ["probes"]), (gold.CLOCKS, ["clock"])):
+            self._replace_recent(table, records, minute - LAG_US, of_spark, of_table)
 
     def _compact_if_due(self) -> None:
         """Drops from bronze, once an hour, what longer rows say again; it can wait until nothing is unsettled."""
         if self._unsettled.is_empty and self._compaction.is_due(self._unsettled.newest_us):
             self._compaction.run(self._unsettled.newest_us)
 
-    def _replace_recent(self, table: str, record: str, from_us: int, where: str, replaced: str) -> None:
-        """Derives a table's recent rows from one record of bronze, and replaces them; `replaced` says the same as `where`."""
-        observations = self.lakehouse.read(bronze.OBSERVATIONS).where(
-            (f.col("record") == record)
-            & (f.col("day") >= f.to_date(f.timestamp_micros(f.lit(from_us))))
-            & (f.col("ended_at_us") >= from_us)
-        )
-        observations.createOrReplaceTempView(f"bronze_{record}")
-        self.lakehouse.read(gold.OUTAGES).createOrReplaceTempView(gold.view_name(gold.OUTAGES))
+    def _replace_recent(self, table: str, records: list[str], from_us: int, where: str, replaced: str) -> None:
+        """Derives a table's recent rows from some records of bronze, and replaces them; `replaced` says the same as `where`."""
+        for record in records:
+            observations = self.lakehouse.read(bronze.OBSERVATIONS).where(
+                (f.col("record") == record)
+                & (f.col("day") >= f.to_date(f.timestamp_micros(f.lit(from_us))))
+                & (f.col("ended_at_us") >= from_us)
+            )
+            observations.createOrReplaceTempView(f"bronze_{record}")
+        for other in (gold.OUTAGES, gold.LAG):
+            self.lakehouse.read(other).createOrReplaceTempView(gold.view_name(other))
         frame = gold.selected(self.spark.sql(gold.query(table)), self.lakehouse.schema(table)).where(where)
         self.lakehouse.replace(table, frame.toArrow(), replaced)
 
@@ -259,8 +270,19 @@ def run(home: Home, options: Options, stopping: threading.Event, readbacks: Read
     with only_writer(home.stream / "lock", LOCK_WAIT_SECONDS) as lock:
         # What a killed JVM left behind; nobody else uses it, since nobody else holds the lock.
         shutil.rmtree(home.stream / "tmp", ignore_errors=True)
+        forget_unborn(home.stream / "checkpoint")
         with session(home, master=options.master, memory=options.memory, pass_fds=(lock.fileno(),)) as spark:
             Stream(spark, home, options, readbacks).run(stopping)
+
+
+def forget_unborn(checkpoint: Path) -> None:
+    """Removes a checkpoint in which no batch was ever planned.
+
+    A stream that is killed while it writes down its first batch leaves an unfinished file, and Spark takes no checkpoint that holds one
+    for its first batch. Nothing was taken in by then, so nothing is forgotten with it.
+    """
+    if checkpoint.is_dir() and not any(one.name.isdigit() for one in (checkpoint / "offsets").glob("*")):
+        shutil.rmtree(checkpoint)
 
 
 def _age_mark(path: Path) -> int:

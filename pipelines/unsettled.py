@@ -20,19 +20,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as f
 
 from pipelines import bronze, gold
 from pipelines.ddl import arrow_schema
-from pipelines.derive import MARGIN_US, Region, region
+from pipelines.derive import MARGIN_US, Region, is_under_min_isr, region
 from pipelines.domain.clock import microseconds
-from pipelines.domain.observations import BrokerMetrics, Outcome, Probes, ReadBack
+from pipelines.domain.observations import BrokerMetrics, ClockSeen, Outcome, Probes, ReadBack
 from pipelines.domain.replication import OutOfSync
 from pipelines.lakehouse import Lakehouse, instant_literal
-from pipelines.readback import Partition, ReadBacks
-from pipelines.silver import TABLES, events, isr_windows, outage_windows, partition_windows
+from pipelines.readback import Log, ReadBacks
+from pipelines.silver import TABLES, controller_windows, events, isr_windows, outage_windows, partition_windows
 from pipelines.silver.base import Row
 
 MICROSECONDS = 1_000_000
@@ -51,10 +51,25 @@ EVENTFUL = ("late_acks", "control", "leader_seen", "epoch_end", "readback", "fau
 REGIONAL = (*((table.name, table.column) for table in TABLES), *gold.REGIONAL)
 """Every table of which a region is replaced, with its column of event time."""
 
-WINDOWS = (outage_windows.TABLE, partition_windows.TABLE)
+WINDOWS = (outage_windows.TABLE, partition_windows.TABLE, controller_windows.TABLE)
 PAUSE_SECONDS = 10.0
 SHARE = 5
 """A derivation that nothing new asks for comes at most this many times its own length after the last one."""
+
+
+def is_worth_deriving() -> Column:
+    """Whether a good line is one that windows, losses or findings are made of, and not only a sign that all is well."""
+    is_step = (f.col("record") == ClockSeen.record) & f.col("has_stepped")
+    return f.coalesce(_is_bad_run() | _is_silent() | is_step | is_under_min_isr() | f.col("record").isin(*EVENTFUL), f.lit(False))
+
+
+def _is_bad_run() -> Column:
+    is_late = f.col("latency_us_max") > f.col("lambda_us")
+    return (f.col("record") == Probes.record) & (~f.col("outcome").isin(Outcome.ACKED, Outcome.VOID) | is_late)
+
+
+def _is_silent() -> Column:
+    return (f.col("record") == BrokerMetrics.record) & (f.col("outcome") != Outcome.ACKED)
 
 
 def summary(rows: DataFrame, known_us: int) -> list[SparkRow]:
@@ -63,20 +78,16 @@ def summary(rows: DataFrame, known_us: int) -> list[SparkRow]:
     Columns of `rows`: those of bronze, `reason` and `landed_at`. What began before `known_us` and is still open has been derived.
     """
     is_good = f.col("reason").isNull()
-    is_bad_run = (f.col("record") == Probes.record) & (
-        ~f.col("outcome").isin(Outcome.ACKED, Outcome.VOID) | (f.col("latency_us_max") > f.col("lambda_us"))
-    )
-    is_silent = (f.col("record") == BrokerMetrics.record) & (f.col("outcome") != Outcome.ACKED)
-    is_eventful = is_good & (is_bad_run | is_silent | f.col("record").isin(*EVENTFUL))
-    goes_on = (is_silent | (is_bad_run & f.col("is_open"))) & (f.col("started_at_us") <= known_us)
+    is_eventful = is_good & is_worth_deriving()
+    goes_on = (_is_silent() | ((_is_bad_run() | is_under_min_isr()) & f.col("is_open"))) & (f.col("started_at_us") <= known_us)
     return (
         rows.groupBy("cluster_id")
         .agg(
             f.sum(is_good.cast("long")).alias("good"),
             f.sum((~is_good).cast("long")).alias("bad"),
-            f.max(f.when(is_good, f.col("ended_at_us"))).alias("newest_us"),
-            f.min(f.when(is_eventful, f.col("started_at_us"))).alias("eventful_from_us"),
-            f.max(f.when(is_eventful, f.col("ended_at_us"))).alias("eventful_to_us"),
+            f.max(f.when(is_good, f.expr(bronze.SEEN_TO_US))).alias("newest_us"),
+            f.min(f.when(is_eventful, f.expr(bronze.SEEN_FROM_US))).alias("eventful_from_us"),
+            f.max(f.when(is_eventful, f.expr(bronze.SEEN_TO_US))).alias("eventful_to_us"),
             f.coalesce(f.bool_or(is_eventful & ~goes_on), f.lit(False)).alias("is_new"),
             f.min(f.when(is_good & (f.col("record") == ReadBack.record), f.col("started_at_us"))).alias("readback_us"),
             f.max("landed_at").alias("landed_at"),
@@ -131,27 +142,28 @@ class Unsettled:
 
     def remember(self) -> None:
         """Finds the region again after a restart: from the earliest window that is open or ended lately, or what came in lately."""
-        seen = self.lakehouse.read(bronze.OBSERVATIONS).where(f.col("ended_at_us") <= _latest_us())
-        newest = seen.agg(f.max("ended_at_us")).collect()[0][0]
+        seen = self.lakehouse.read(bronze.OBSERVATIONS).withColumn("seen_to_us", f.expr(bronze.SEEN_TO_US))
+        seen = seen.where(f.col("seen_to_us") <= _latest_us())
+        newest = seen.agg(f.max("seen_to_us")).collect()[0][0]
         if newest is None:
             return
         self._remember_readbacks(seen)
         # The batch before the crash may have reached bronze and not silver: what came in lately is looked at again.
-        recent = seen.where(f.col("ended_at_us") >= newest - LOOK_BACK_US)
+        recent = seen.where(f.col("seen_to_us") >= newest - LOOK_BACK_US)
         recent = recent.withColumn("reason", f.lit(None).cast("string")).withColumn("landed_at", f.col("ingested_at"))
         self.take(summary(recent, known_us=0))
         begins = self._begins(newest - QUIET_US)
         if begins:
             self._from_us = min(begins) if self._from_us is None else min(self._from_us, *begins)
         if self._from_us is not None:
-            since = seen.where(f.col("ended_at_us") >= self._from_us).select("cluster_id").distinct().collect()
+            since = seen.where(f.col("seen_to_us") >= self._from_us).select("cluster_id").distinct().collect()
             self._clusters = {one["cluster_id"] for one in since}
             self.is_behind = True
 
     def _remember_readbacks(self, seen: DataFrame) -> None:
         last = (
             seen.where(f.col("record") == ReadBack.record)
-            .groupBy("cluster_id", "resource", "shard")
+            .groupBy("cluster_id", "resource", "shard", "topic_id")
             .agg(f.max("started_at_us").alias("at_us"), f.max_by("to_position", "ended_at_us").alias("position"))
             .collect()
         )
@@ -159,7 +171,9 @@ class Unsettled:
         if self.readbacks:
             ours, topics = self.readbacks.cluster_id, self.readbacks.topics
             of_ours = (one for one in last if one["cluster_id"] == ours and one["resource"] in topics)
-            verified: dict[Partition, int] = {(one["resource"], int(one["shard"])): int(one["position"]) for one in of_ours}
+            verified: dict[Log, int] = {
+                ((one["resource"], int(one["shard"])), one["topic_id"]): int(one["position"]) for one in of_ours
+            }
             self.readbacks.resume(verified)
 
     def _widen(self, readback_us: int) -> None:
@@ -258,7 +272,7 @@ class Unsettled:
         rows = {}
         for name, _ in gold.REGIONAL:
             frame = gold.selected(self.lakehouse.spark.sql(gold.query(name)), self.lakehouse.schema(name))
-            rows[name] = [_utc(row.asDict(recursive=True)) for row in frame.collect()]
+            rows[name] = [utc(row.asDict(recursive=True)) for row in frame.collect()]
             self.lakehouse.rows(name, rows[name]).createOrReplaceTempView(gold.view_name(name))
         return rows
 
@@ -296,6 +310,6 @@ def _latest_us() -> int:
     return time.time_ns() // 1000 + FUTURE_US
 
 
-def _utc(row: dict[str, Any]) -> Row:
+def utc(row: dict[str, Any]) -> Row:
     """Spark hands out naive timestamps in the process' own zone; ours are aware and UTC."""
     return {name: value.astimezone(UTC) if isinstance(value, datetime) else value for name, value in row.items()}

@@ -84,7 +84,15 @@ class Scene:
     # --- observers ----------------------------------------------------------------------------------------------------
 
     def stream(
-        self, name: str, kind: str, *parts: tuple[str, str | None], period_ms: int = PERIOD_MS, begin_ms: int = 0, **told: Any
+        self,
+        name: str,
+        kind: str,
+        *parts: tuple[str, str | None],
+        period_ms: int = PERIOD_MS,
+        begin_ms: float = 0,
+        prober: str = "canary",
+        clock_id: str = "clock",
+        **told: Any,
     ) -> "Scene":
         """A lane of a partition, as parts of (timeline, leader)."""
         probes: list[Decided] = []
@@ -96,7 +104,7 @@ class Scene:
                 probes.append(probe._replace(sequence=probe.sequence + at, position=position if is_stored else None))
                 position += is_stored
             at += len(timeline)
-        return self.add_probes(name, kind, probes, period_ms=period_ms)
+        return self.add_probes(name, kind, probes, period_ms=period_ms, prober=prober, clock_id=clock_id)
 
     def add_probes(
         self, name: str, kind: str, probes: Iterable[Decided], *, period_ms: int = PERIOD_MS, prober: str = "canary", **envelope: str
@@ -145,6 +153,8 @@ class Scene:
         start: int = 0,
         log_start: int = 0,
         boot: str = "boot-0",
+        topic_id: str | None = None,
+        clock_id: str = "clock",
     ) -> "Scene":
         """A read-back of [start, end); runs are (first sequence, last sequence, first position)."""
         found = tuple(
@@ -162,6 +172,8 @@ class Scene:
             log_start_position=str(log_start),
             damaged_records=0,
             runs=found,
+            topic_id=topic_id,
+            clock_id=clock_id,
             started_at_us=us(at_ms),
             ended_at_us=us(at_ms + 1),
         )
@@ -176,10 +188,15 @@ class Scene:
         return self.add(
             Control,
             "control",
-            **{"event": event, "source": "metadata_fetch", "position": position} | fields,
-            started_at_us=stamp,
-            ended_at_us=stamp + 999,
-            seen_at_us=stamp + 5000,
+            **{
+                "event": event,
+                "source": "metadata_fetch",
+                "position": position,
+                "started_at_us": stamp,
+                "ended_at_us": stamp + 999,
+                "seen_at_us": stamp + 5000,
+                **fields,
+            },
         )
 
     def changed(

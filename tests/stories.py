@@ -4,222 +4,26 @@ kill -9 of a broker that is also the controller, three brokers, RF 3, min ISR 2:
 to 11 s, the others take no acks=all writes until it is fenced, 9.05 s after the kill; it is back in the ISR after 36 s. An unclean
 election loses 397 of 1,717 acknowledged records that span 19.9 s.
 
-`Story` collects rows; `write(home)` puts them on disk. Instants are given in seconds relative to the story's `at_us`.
 """
 
-from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
-from pipelines import ddl
 from pipelines.domain.intervals import Bounds, duration
 from pipelines.settings import Home
-from tests.lakehouses import CANARY, CLUSTER, PROBER, SYSTEM, USERS, instant, leader_of, wobble, write_table
+from tests.lakehouses import CANARY, CLUSTER, SYSTEM, USERS, instant, leader_of, wobble, write_table
+from tests.story import Story
 
-
-@dataclass
-class Story:
-    """Rows by table and files by path, as time goes on. `at_us` is the instant that relative seconds count from."""
-
-    at_us: int
-    incident_id: str
-    cluster_id: str = CLUSTER
-    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    numbers: Any = field(default_factory=count)
-
-    def us(self, seconds: float | None) -> int | None:
-        return None if seconds is None else self.at_us + round(seconds * 1_000_000)
-
-    def bounds(self, span: tuple[float | None, float | None] | None) -> Bounds | None:
-        return None if span is None else Bounds(self.us(span[0]), self.us(span[1]))
-
-    def add(self, table: str, row: dict[str, Any]) -> None:
-        identity = {"system": SYSTEM, "cluster_id": self.cluster_id}
-        names = ddl.arrow_schema(table).names
-        common = {"incident_id": self.incident_id, "rule_version": "test-1"}
-        filled = dict.fromkeys(names) | identity | {name: value for name, value in common.items() if name in names} | row
-        self.tables.setdefault(table, []).append(filled)
-
-    def outage(
-        self,
-        resource: str,
-        shard: int,
-        kind: str,
-        lane: str,
-        start: tuple[float | None, float],
-        end: tuple[float, float | None],
-        recovery: tuple[str, str | None, tuple[float, float] | None, tuple[float, float] | None, tuple[float, float] | None],
-        *,
-        is_open: bool = False,
-        evidence: str | None = None,
-        loss: dict[str, Any] | None = None,
-        flaps: int = 0,
-        codes: tuple[str, ...] = ("_TIMED_OUT", "_TRANSPORT"),
-        leader_after: str | None = None,
-    ) -> str:
-        """One outage in gold, its window in silver."""
-        begins, ends = self.bounds(start), self.bounds(end)
-        assert begins is not None
-        assert ends is not None
-        cause, broker, fenced, elected, known = recovery
-        marks = {"fenced": self.bounds(fenced), "elected": self.bounds(elected), "known": self.bounds(known)}
-        rto = duration(begins, ends)
-        outage_id = f"o{begins.high}-{resource}-{shard}-{kind}-{lane}"
-        evidence = evidence or ("probed" if "write" in kind else "read_probed")
-        bad = round((rto.low or 0) / 100_000) if evidence != "inferred" else 0
-        row = {
-            "outage_id": outage_id,
-            "resource": resource,
-            "shard": str(shard),
-            "kind": kind,
-            "lane": lane,
-            "prober_id": None if evidence == "inferred" else PROBER,
-            "evidence": evidence,
-            **self._span(begins, ends),
-            "rto_ms_min": (rto.low or 0) / 1000,
-            "rto_ms_max": None if rto.high is None else rto.high / 1000,
-            "downtime_ms_min": (rto.low or 0) / 1000,
-            "is_open": is_open,
-            "bad_probes": bad,
-            "rejected_probes": bad // 8,
-            "answered_probes": 0,
-            "void_probes": 0,
-            "flaps": flaps,
-            "codes": list(codes) if bad else [],
-            "leader_before": leader_of(shard),
-            "leader_after": None if is_open else leader_after or ("3" if elected else leader_of(shard)),
-            "term_before": 4,
-            "term_after": None if is_open else 5 if elected else 4,
-            "broker": broker,
-            "cause": cause,
-        }
-        for name, mark in marks.items():
-            row[f"{name}_at_min"] = instant(mark.low if mark else None)
-            row[f"{name}_at_max"] = instant(mark.high if mark else None)
-        if evidence != "inferred":
-            self.add("silver.outage_windows", row | {"period_ms": 100.0, "lambda_ms": 1000.0})
-        row |= _phases(begins, marks["fenced"], marks["elected"], marks["known"], ends)
-        row |= {"loss_verdict": "UNCHECKED"} | (loss or {})
-        self.add("gold.outages", row)
-        return outage_id
-
-    def _span(self, begins: Bounds, ends: Bounds) -> dict[str, Any]:
-        return {
-            "started_at_min": instant(begins.low),
-            "started_at_max": instant(begins.high),
-            "ended_at_min": instant(ends.low),
-            "ended_at_max": instant(ends.high),
-        }
-
-    def event(self, seconds: float, event: str, detail: str, width: float = 0.000999, **more: Any) -> None:
-        row = {
-            "event_id": f"e{self.at_us}-{next(self.numbers)}",
-            "happened_at_min": instant(self.us(seconds)),
-            "happened_at_max": instant(self.us(seconds + width)),
-            "event": event,
-            "source": "metadata_fetch",
-            "detail": detail,
-        }
-        self.add("silver.events", row | more)
-
-    def absence(
-        self, resource: str, shard: int, replica: str, cause: str, start: tuple[float, float], end: tuple[float, float] | None
-    ) -> None:
-        begins, ends = self.bounds(start), self.bounds(end)
-        assert begins is not None
-        isr = sorted({"1", "2", "3"} - {replica})
-        row = {
-            "window_id": f"i{self.at_us}-{resource}-{shard}-{replica}",
-            "resource": resource,
-            "shard": str(shard),
-            "replica": replica,
-            "cause": cause,
-            **self._span(begins, ends or Bounds(begins.low, None)),
-            "is_open": end is None,
-            "isr_before": ["1", "2", "3"],
-            "isr_after": isr,
-        }
-        self.add("silver.isr_windows", row)
-
-    def loss(self, resource: str, shard: int, kind: str, lane: str, verdict: str, outage_id: str | None, **more: Any) -> None:
-        row = {
-            "loss_id": f"l{self.at_us}-{resource}-{shard}-{lane}-{verdict}",
-            "resource": resource,
-            "shard": str(shard),
-            "kind": kind,
-            "lane": lane,
-            "verdict": verdict,
-            "evidence": "readback",
-            "records_min": 0,
-            "records_max": 0,
-            "rpo_ms_min": 0.0,
-            "rpo_ms_max": 104.0,
-            "acked_records": 9_000 + shard,
-            "acked_from_at": instant(self.us(-600)),
-            "acked_to_at": instant(self.us(40)),
-            "first_position": "0",
-            "last_position": str(9_000 + shard),
-            "boot_id": "7f3c",
-            "outage_id": outage_id,
-            "checked_at": instant(self.us(41.5)),
-        }
-        row |= more
-        self.add("silver.losses", row)
-        self.add("gold.losses", {name: value for name, value in row.items() if name != "boot_id"})
-
-    def incident(self, **more: Any) -> None:
-        """The incident's row, summed up from its outages."""
-        outages = self.tables["gold.outages"]
-        starts = [row["started_at_max"] for row in outages]
-        ends = [row["ended_at_max"] for row in outages]
-        maxima = [row["rto_ms_max"] for row in outages]
-        is_open = any(row["is_open"] for row in outages)
-        partitions = {(row["resource"], row["shard"]) for row in outages}
-        probed = {(row["resource"], row["shard"]) for row in outages if row["evidence"] != "inferred"}
-        row = {
-            "incident_id": self.incident_id,
-            "started_at_min": min((row["started_at_min"] for row in outages if row["started_at_min"]), default=None),
-            "started_at_max": min(starts),
-            "ended_at_min": max(row["ended_at_min"] for row in outages),
-            "ended_at_max": None if None in ends else max(ends),
-            "is_open": is_open,
-            "cause": outages[0]["cause"],
-            "broker": outages[0]["broker"],
-            "outages": len(outages),
-            "partitions": len(partitions),
-            "partitions_probed": len(probed),
-            "kinds": sorted({row["kind"] for row in outages}),
-            "worst_rto_ms_min": max(row["rto_ms_min"] for row in outages),
-            "worst_rto_ms_max": None if None in maxima else max(maxima),
-            "loss_verdict": "PRESENT",
-            "lost_records_min": 0,
-            "lost_records_max": 0,
-            "rpo_ms_min": 0.0,
-            "rpo_ms_max": 104.0,
-        }
-        self.add("gold.incidents", row | more)
-
-    def write(self, home: Home) -> None:
-        for table, rows in self.tables.items():
-            write_table(home, table, rows)
-
-
-def _phases(
-    begins: Bounds, fenced: Bounds | None, elected: Bounds | None, known: Bounds | None, ends: Bounds
-) -> dict[str, float | None]:
-    """The phases' columns: differences of the boundaries that apply, NULL for the others."""
-    pairs = {
-        "detection": (begins, fenced),
-        "election": (fenced, elected),
-        "propagation": (elected, known),
-        "first_write": (known or elected or fenced, ends),
-    }
-    columns: dict[str, float | None] = {}
-    for name, (first, second) in pairs.items():
-        lasted = duration(first, second) if first and second else None
-        columns[f"{name}_ms_min"] = None if lasted is None or lasted.low is None else lasted.low / 1000
-        columns[f"{name}_ms_max"] = None if lasted is None or lasted.high is None else lasted.high / 1000
-    return columns
+__all__ = [
+    "Story",
+    "exposure",
+    "killed_leader",
+    "live_open",
+    "open_incident",
+    "prober_cut_off",
+    "stranded",
+    "three_probers",
+    "unclean_election",
+]
 
 
 def killed_leader(at_us: int, incident_id: str = "20261121-031702-5d41a0") -> Story:
@@ -229,7 +33,7 @@ def killed_leader(at_us: int, incident_id: str = "20261121-031702-5d41a0") -> St
     fenced, elected = (fence, fence + 0.000999), (fence, fence + 0.000999)
     story.event(-0.004, "fault", "kill of 2, seen to have taken effect", 0.019, broker="2", source="drill demo")
     story.event(0.9, "broker_silent", "metrics not answered: _TRANSPORT", 9.1, broker="2", source="metrics metrics-1")
-    story.event(2.031, "controller_changed", "controller changed: 3", 0.000999, broker="3", term=8)
+    story.event(2.031, "controller_changed", "controller changed: 3", 0.000999, broker="3", term=8, position="4702")
     story.event(fence, "broker_fenced", "broker fenced: 2", broker="2", position="4711")
     topics = dict.fromkeys(CANARY.values(), 6) | USERS
     for resource, shards in topics.items():
@@ -242,8 +46,9 @@ def killed_leader(at_us: int, incident_id: str = "20261121-031702-5d41a0") -> St
         for shard in (one for one in range(shards) if leader_of(one) == "2"):
             answered = fence + 0.3 + 0.9 * wobble(resource, shard)
             cause = ("leader_failed", "2", fenced, elected, (fence, answered))
-            story.outage(resource, shard, "leader", "watch", (-0.102, 0.051), (fence, answered), cause, evidence="inferred")
-            _inferred_window(story, resource, shard, answered)
+            bounds = (-0.102, 0.051), (fence, answered)
+            window_id = story.outage(resource, shard, "leader", "watch", *bounds, cause, evidence="inferred")
+            _inferred_window(story, resource, shard, answered, window_id)
     story.event(24.981, "fault", "start of 2, seen to have taken effect", 0.2, broker="2", source="drill demo")
     story.event(33.4, "broker_registered", "broker registered: 2", broker="2", position="4790")
     story.event(35.2, "broker_unfenced", "broker unfenced: 2", broker="2", position="4801")
@@ -255,6 +60,15 @@ def killed_leader(at_us: int, incident_id: str = "20261121-031702-5d41a0") -> St
             more = {"resource": resource, "shard": str(shard), "leader": leader, "previous_leader": leader}
             detail = "ISR 1,3 -> 1,2,3"
             story.event(back, "partition_changed", detail, **more, isr=[*isr, "2"], previous_isr=isr, term=5)
+    story.controller((-0.102, 0.051), (2.031, 2.031999), "controller_failed", ("2", "3"), 29)
+    story.clock("3", (-1.2, 3.4))
+    told = {
+        "control_plane": "33 replicas left their ISR: 33 fenced",
+        "metrics": "IsrShrinksPerSec rose by 0 on 2 brokers",
+        "evidence": ["isr window i1", "isr window i2"],
+    }
+    text = "the controller took replicas out of 33 ISRs; the brokers' counters show 0 shrinks in all"
+    story.finding("isr_shrinks_uncounted", "IsrShrinksPerSec", (fence, fence + 0.001), text, **told)
     story.incident()
     return story
 
@@ -307,11 +121,11 @@ def _canary_outage(
         story.loss(resource, shard, kind, lane, "PRESENT", outage_id)
 
 
-def _inferred_window(story: Story, resource: str, shard: int, answered: float) -> None:
+def _inferred_window(story: Story, resource: str, shard: int, answered: float, window_id: str) -> None:
     begins, ends = Bounds(story.us(-0.102), story.us(0.051)), Bounds(story.us(9.052), story.us(answered))
     lasted = duration(begins, ends)
     row = {
-        "window_id": f"w{story.at_us}-{resource}-{shard}",
+        "window_id": window_id,
         "resource": resource,
         "shard": str(shard),
         "window": "leader_unavailable",
@@ -398,6 +212,114 @@ def open_incident(at_us: int, lasts_seconds: float, incident_id: str = "20261121
             )
     story.incident(loss_verdict="UNCHECKED", lost_records_min=None, lost_records_max=None, rpo_ms_min=None, rpo_ms_max=None)
     return story
+
+
+def prober_cut_off(at_us: int, incident_id: str = "20261121-050112-5d41a0") -> Story:
+    """canary-2 of three is cut off for 21 s while the others are served: no outage of the service."""
+    story = Story(at_us, incident_id)
+    others = ["canary-1", "canary-3"]
+    view = {"view": "alone", "unseen_by": others, "contradicted_by": others}
+    for shard in (0, 1, 2):
+        outage_id = story.outage(
+            "lastack-canary-write",
+            shard,
+            "write",
+            "raw",
+            (-0.05, 0.04 + 0.01 * shard),
+            (21.1, 21.2 + 0.01 * shard),
+            ("prober_alone", None, None, None, None),
+            prober_id="canary-2",
+            view=view,
+            loss={"loss_verdict": "PRESENT", "lost_records_min": 0, "lost_records_max": 0, "rpo_ms_min": 0.0, "rpo_ms_max": 104.0},
+        )
+        text = "canary-2 was not served (write, raw); served meanwhile: canary-1, canary-3"
+        more = {"resource": "lastack-canary-write", "shard": str(shard), "clients": text, "evidence": [f"outage {outage_id}"]}
+        story.finding("prober_alone", "canary-2", (0.04, 21.1), text, **more)
+        story.loss("lastack-canary-write", shard, "write", "raw", "PRESENT", outage_id)
+    story.incident()
+    return story
+
+
+def three_probers(at_us: int, incident_id: str = "20261121-060501-5d41a0") -> Story:
+    """Broker 2 dies: all three probers see it on one partition, and on another canary-3 goes on being served by the old leader."""
+    story = Story(at_us, incident_id)
+    fenced, elected, known = (9.0, 9.001), (9.0, 9.001), (9.05, 9.14)
+    cause = ("leader_failed", "2", fenced, elected, known)
+    probers = ["canary-1", "canary-2", "canary-3"]
+    proof = []
+    for prober_id in probers:
+        others = [one for one in probers if one != prober_id]
+        view = {"view": "confirmed", "seen_by": others}
+        place = ("lastack-canary-write", 1, "write", "raw")
+        proof.append(story.outage(*place, (-0.05, 0.04), (9.2, 9.3), cause, prober_id=prober_id, view=view))
+    story.service("lastack-canary-write", 1, "write", "raw", (-0.05, 0.04), (9.2, 9.3), proof, probers)
+    for prober_id, other in (("canary-1", "canary-2"), ("canary-2", "canary-1")):
+        view = {"view": "disputed", "seen_by": [other], "unseen_by": ["canary-3"], "contradicted_by": ["canary-3"]}
+        story.outage("lastack-canary-write", 4, "write", "raw", (-0.05, 0.04), (9.2, 9.3), cause, prober_id=prober_id, view=view)
+    text = "broker 2 acknowledged writes after broker 3 had been elected"
+    told = {
+        "control_plane": "leader 2 -> 3, epoch 5",
+        "clients": "acknowledged by 2: 3 canary-3",
+        "evidence": ["partition_changed at 4710"],
+    }
+    story.finding("old_leader_served", "2", (9.0, 9.4), text, resource="lastack-canary-write", shard="4", **told)
+    story.incident(loss_verdict="UNCHECKED", lost_records_min=None, lost_records_max=None, rpo_ms_min=None, rpo_ms_max=None)
+    return story
+
+
+def stranded(at_us: int, incident_id: str = "20261121-070009-5d41a0") -> Story:
+    """Both replicas of a partition are down: no leader, and what was acknowledged cannot be read; another topic was deleted."""
+    story = Story(at_us, incident_id)
+    verdict = {"loss_verdict": "STRANDED", "lost_records_min": 0, "lost_records_max": None, "rpo_ms_min": 0.0, "rpo_ms_max": None}
+    cause = ("leader_failed", "2", None, None, None)
+    resource = "lastack-canary-write"
+    outage_id = story.outage(resource, 1, "write", "raw", (-0.05, 0.04), (50.0, None), cause, is_open=True, loss=verdict)
+    unbounded = {"records_max": None, "rpo_ms_max": None}
+    story.loss(resource, 1, "write", "raw", "STRANDED", outage_id, reason="no_leader", **unbounded)
+    story.loss(resource, 4, "write", "raw", "STRANDED", None, reason="electable_replica_away", **unbounded)
+    story.loss(resource, 3, "write", "raw", "DELETED_BY_POLICY", None, reason="topic_deleted")
+    story.loss(resource, 0, "write", "raw", "UNCHECKABLE", None, reason="below_log_start", **unbounded)
+    open_end = ("under_min_isr", None, None, None, None)
+    story.outage(
+        "lastack-canary-durable",
+        4,
+        "durable_write",
+        "raw",
+        (-0.05, 0.04),
+        (50.0, None),
+        open_end,
+        is_open=True,
+        codes=("NOT_ENOUGH_REPLICAS",),
+    )
+    story.controller((-0.05, 0.2), (0.2, None), "controller_failed", ("2", None), 1)
+    story.incident(**verdict)
+    return story
+
+
+def exposure(home: Home, at_us: int) -> None:
+    """A minute of exposure: a partition that is well, one that is behind, one whose leader is alone, one of which nobody can say."""
+    now = instant(at_us - at_us % 60_000_000)
+    common = {"system": SYSTEM, "cluster_id": CLUSTER, "minute_at": now, "rule_version": "test-1"}
+    known = {"leader": "1", "isr": ["1", "2", "3"], "has_successor": True}
+    rows = [
+        known | {"resource": "orders", "shard": "0", "exposed_records_min": 0, "exposed_records_max": 0, "exposed_ms_max": 0.0},
+        known | {"resource": "orders", "shard": "1", "exposed_records_min": 40, "exposed_records_max": 812, "exposed_ms_max": 1_730.0},
+        {
+            "resource": "orders",
+            "shard": "2",
+            "leader": "3",
+            "isr": ["3"],
+            "has_successor": False,
+            "exposed_reason": "no_other_in_sync_replica",
+        },
+        {"resource": "payments", "shard": "0", "exposed_reason": "not_watched"},
+    ]
+    more = {"unseen_records_max": 812, "lag_records_max": 812}
+    write_table(home, "silver.exposure", [common | row | (more if row.get("exposed_records_max") else {}) for row in rows])
+    lag = {"samples": 4, "lag_ms_max": 1_730.0, "replica": "3", "lag_records_max": 812, "resource": "orders", "shard": "1"}
+    write_table(
+        home, "silver.replication_lag", [common | lag, common | lag | {"replica": "2", "lag_records_max": 40, "lag_ms_max": 90.0}]
+    )
 
 
 def live_open(story: Story, at_us: int) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ TOPIC = "lastack-canary-durable"
 class Range:
     log_start: int
     high_watermark: int
+    topic_id: str | None = None
 
 
 def agenda() -> Agenda:
@@ -20,7 +21,15 @@ def agenda() -> Agenda:
 
 
 def outage(name: str = "o1", *, lane: str = "raw", is_open: bool = False, verdict: str = "UNCHECKED") -> dict[str, Any]:
-    return {"cluster_id": CLUSTER, "outage_id": name, "lane": lane, "is_open": is_open, "loss_verdict": verdict}
+    return {
+        "cluster_id": CLUSTER,
+        "outage_id": name,
+        "lane": lane,
+        "is_open": is_open,
+        "loss_verdict": verdict,
+        "lost_records_min": 0,
+        "lost_records_max": 0,
+    }
 
 
 def change(
@@ -30,7 +39,7 @@ def change(
 
 
 def position(shard: int, at: int) -> dict[str, Any]:
-    return {"cluster_id": CLUSTER, "resource": TOPIC, "shard": str(shard), "position": at}
+    return {"cluster_id": CLUSTER, "resource": TOPIC, "shard": str(shard), "topic_id": None, "position": at}
 
 
 def test_a_closed_outage_of_a_lane_that_writes_is_read_back_soon() -> None:
@@ -140,17 +149,25 @@ def test_it_reads_from_the_regions_first_record_or_from_where_it_ended_whichever
     one = agenda()
     log = Range(100, 1000)
     assert one.start_of((TOPIC, 0), log) == 100
-    one.verified = {(TOPIC, 0): 700}
+    one.verified = {((TOPIC, 0), None): 700}
     assert one.start_of((TOPIC, 0), log) == 700
     one.note([], [], [position(0, 812), position(1, 300), {"cluster_id": CLUSTER, "resource": "orders", "shard": "0", "position": 1}])
     assert one.start_of((TOPIC, 0), log) == 700
     assert one.start_of((TOPIC, 1), log) == 300
-    assert ("orders", 0) not in one.positions
+    assert all(where != ("orders", 0) for where, _ in one.positions)
+
+
+def test_what_is_known_of_a_deleted_topic_says_nothing_of_the_one_that_was_made_under_its_name() -> None:
+    one = agenda()
+    one.verified = {((TOPIC, 0), "old"): 700}
+    one.note([], [], [position(0, 812) | {"topic_id": "old"}, position(0, 20) | {"topic_id": "new"}])
+    assert one.start_of((TOPIC, 0), Range(0, 50, "new")) == 20
+    assert one.start_of((TOPIC, 0), Range(0, 900, "old")) == 700
 
 
 def test_it_never_reads_below_the_logs_start_or_beyond_its_end() -> None:
     one = agenda()
-    one.verified = {(TOPIC, 0): 50, (TOPIC, 1): 2000}
+    one.verified = {((TOPIC, 0), None): 50, ((TOPIC, 1), None): 2000}
     assert one.start_of((TOPIC, 0), Range(100, 1000)) == 100
     assert one.start_of((TOPIC, 1), Range(100, 1000)) == 1000
 

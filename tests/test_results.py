@@ -235,3 +235,69 @@ def test_coverage_is_cut_and_never_rounded_up_to_all(home: Home) -> None:
     assert "Measured: 99.999 % of the time or more" in shown(found)
     found.coverage = []
     assert "Nothing was measured." in shown(found)
+
+
+# --- the controller, several probers, findings, reasons -----------------------------------------------------------------
+
+CONTROLLER_KEYS = {
+    "cluster", "window_id", "incident_id", "started_at_min", "started_at_max", "ended_at_min", "ended_at_max", "rto_ms_min",
+    "rto_ms_max", "is_open", "cause", "controller_before", "controller_after", "partitions_waiting", "rule_version",
+}  # fmt: skip
+FINDING_KEYS = {
+    "cluster", "finding_id", "incident_id", "finding", "subject", "topic", "partition", "started_at", "ended_at", "said",
+    "control_plane", "metrics", "clients", "evidence", "rule_version",
+}  # fmt: skip
+
+
+def test_a_controller_outage_is_no_outage_of_a_partition(home: Home) -> None:
+    found = results(home, stories.killed_leader(AT_US - 600_000_000))
+    document = found.document()
+    (controller,) = document["controller_outages"]
+    assert controller.keys() == CONTROLLER_KEYS
+    assert (controller["controller_before"], controller["controller_after"]) == ("2", "3")
+    assert INSTANT.fullmatch(controller["started_at_max"])
+    assert "controller" not in {one["kind"] for one in document["outages"]}
+    text = shown(found)
+    assert "(controller)" not in text
+    assert "No controller for 1.98-2.14 s: controller 2 failed; another one had to be elected; 29 partitions waited for it." in text
+
+
+def test_findings_are_in_the_document_with_what_everybody_said(home: Home) -> None:
+    found = results(home, stories.killed_leader(AT_US - 600_000_000))
+    (finding,) = found.document()["findings"]
+    assert finding.keys() == FINDING_KEYS
+    assert (finding["finding"], finding["topic"], finding["partition"]) == ("isr_shrinks_uncounted", None, None)
+    assert finding["metrics"] == "IsrShrinksPerSec rose by 0 on 2 brokers"
+    assert "Disagrees: ISR shrinks by the controller are in no broker's metric: the controller took replicas out" in shown(found)
+
+
+def test_why_partitions_were_out_is_said_below_the_table(home: Home) -> None:
+    text = shown(results(home, stories.killed_leader(AT_US - 600_000_000)))
+    assert "Why, 11 outages: leader 2 failed; another one had to be elected." in text
+    assert "Why, 8 outages: acks=all writes waited for dead ISR member 2, until it was out of the ISR" in text
+
+
+def test_what_one_prober_alone_saw_is_apart_from_the_services_outages(home: Home) -> None:
+    found = results(home, stories.prober_cut_off(AT_US - 600_000_000))
+    text = shown(found)
+    assert f"No outage of cluster {lakehouses.CLUSTER} was measured." in text
+    assert "What one prober alone was not served: no outages of the service" in text
+    (row,) = cells(text, "lastack-canary-write/1")
+    assert row[3:] == ["canary-2", "21.05-21.26 s", "canary-1, canary-3"]
+    assert {one["view"] for one in found.document()["outages"]} == {"alone"}
+
+
+def test_where_several_probers_look_it_is_said_how_many_saw_it(home: Home) -> None:
+    text = shown(results(home, stories.three_probers(AT_US - 600_000_000)))
+    assert [row[-1] for row in cells(text, "lastack-canary-write/1")] == ["3 of 3"] * 3
+    assert [row[-1] for row in cells(text, "lastack-canary-write/4")] == ["2 of 3, disputed"] * 2
+    assert "seen by" not in shown(results(home.__class__(home.path / "other"), stories.killed_leader(AT_US - 600_000_000)))
+
+
+def test_stranded_records_have_their_reason(home: Home) -> None:
+    found = results(home, stories.stranded(AT_US - 60_000_000))
+    text = " ".join(shown(found).split())
+    assert "the partition has no leader, so nobody can read it; a replica that may hold them, and may still be elected, is down" in text
+    assert {one["verdict"]: one["reason"] for one in found.document()["losses"]}["UNCHECKABLE"] == "below_log_start"
+    assert "No controller for a time that has not been seen to end, since" in text
+    assert "controller 2 failed, and no other has been elected yet; 1 partition waited for it." in text

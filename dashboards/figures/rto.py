@@ -35,7 +35,7 @@ def rto_by_kind(outages: Sequence[Row], theme: Theme) -> go.Figure:
         room = max(float(len(shown)), 4.0)
         first = height + (room - len(shown)) / 2
         _add_intervals(figure, shown, [first + index for index in range(len(shown))], palette.kind(kind))
-        ticks.append((height + (room - 1) / 2, f"{html.escape(palette.service(kind, lane))}<br>{_of(len(shown), len(rows))}"))
+        ticks.append((height + (room - 1) / 2, f"{html.escape(palette.service(kind, lane))}<br>{_of(shown, rows)}"))
         height += room + 1.0
     drawing.style(figure, theme, height_px=round(70 + height * (9 if height < 60 else 6)))
     figure.update_layout(barmode="overlay", bargap=0.2, showlegend=False, margin_t=8)
@@ -92,8 +92,11 @@ def _add_intervals(figure: go.Figure, rows: Sequence[Row], ys: Sequence[float], 
     )
 
 
-def _of(shown: int, whole: int) -> str:
-    return words.plural(whole, "partition") if shown == whole else f"{shown} of {whole} by rank"
+def _of(shown: Sequence[Row], whole: Sequence[Row]) -> str:
+    if len(shown) < len(whole):
+        return f"{len(shown)} of {len(whole)} by rank"
+    is_one_each = len({(row["resource"], row["shard"]) for row in whole}) == len(whole)
+    return words.plural(len(whole), "partition" if is_one_each else "outage")
 
 
 def _label(row: Row) -> str:

@@ -1,16 +1,18 @@
 """`/`: is anything on fire, what happened last, and can what this page says be trusted?"""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 from urllib.parse import quote
 
 from dash import dcc, html
 
 from dashboards import components, data, palette, words
+from dashboards.components import proof
 from dashboards.data import OpenOutage, Present
 from dashboards.freshness import banners, measured_since
 from dashboards.panels import Page, Panel, Request, View
+from dashboards.standing import exposure, findings, open_controllers
 from pipelines.domain import clock
 from pipelines.domain.health import ClusterHealth, ClusterState, LiveView, StreamState
 from pipelines.errors import LakehouseError
@@ -95,19 +97,21 @@ def open_outages(request: Request) -> View:
     now = data.present(request.snapshot)
     opened = data.open_outages(request.snapshot)
     found = opened.outages
+    controllers = open_controllers(request.snapshot)
     missing = components.problem(opened.problem, "The tables' part is missing.") if opened.problem else None
     if not found:
-        return View([_none_open(now), missing])
+        return View([*controllers, _none_open(now, is_controlled=not controllers), missing])
     head = ["Running for", "Proven", "Partition", "Service", "Errors", "Leader was", "Incident", "Known from"]
     rows = [_open_row(one, now.now_us) for one in found[:OPEN_SHOWN]]
-    return View([components.table(head, rows), components.not_all(len(rows), len(found), "open outage"), missing])
+    return View([*controllers, components.table(head, rows), components.not_all(len(rows), len(found), "open outage"), missing])
 
 
-def _none_open(now: Present) -> Any:
+def _none_open(now: Present, *, is_controlled: bool) -> Any:
     measuring = [one for one in now.clusters if one.state == ClusterState.SERVING]
     if measuring and len(measuring) == len(now.clusters):
         streams = sum(view.up for one in measuring for view in one.views if view.is_fresh(now.now_us))
-        return components.empty("No outage is open.", f"{streams} streams are probed and served, as of the last second.")
+        headline = "No outage is open." if is_controlled else "No partition's outage is open."
+        return components.empty(headline, f"{streams} streams are probed and served, as of the last second.")
     if not now.clusters:
         return components.empty("Not known.", "Nothing has been measured yet.")
     return components.empty(
@@ -164,7 +168,7 @@ def _incident_row(row: Row) -> list[Any]:
         what(row),
         f"{row['partitions']:,}",
         html.Div([components.chip(palette.kind(kind)) for kind in row["kinds"] or ()], className="kinds"),
-        html.Strong(words.duration_range(row["worst_rto_ms_min"], row["worst_rto_ms_max"], is_open=row["is_open"])),
+        html.Strong(_worst(row)),
         components.chip(verdict, f"{verdict.word}: {lost}" if is_lost else None, palette.VERDICT_MEANINGS.get(row["loss_verdict"])),
         html.Span(
             words.duration_range(row["rpo_ms_min"], row["rpo_ms_max"], absent="not read back") if is_lost else rpo(row),
@@ -173,8 +177,18 @@ def _incident_row(row: Row) -> list[Any]:
     ]
 
 
+def _worst(row: Row) -> Any:
+    """The worst outage of the service; none where one prober alone saw any."""
+    if row["worst_rto_ms_min"] is None:
+        return html.Span("none of the service", className="quiet")
+    lasted = words.duration_range(row["worst_rto_ms_min"], row["worst_rto_ms_max"], is_open=row["is_open"])
+    return proof(lasted, "worst", row["incident_id"])
+
+
 def rpo(row: Row) -> str:
     """The span of lost data in words: nothing lost is 0 records, whatever the bounds of a continuous writer would be."""
+    if row["loss_verdict"] == "NOT_APPLICABLE":
+        return words.NOT_APPLICABLE
     if row["loss_verdict"] in ("UNCHECKED", "UNCHECKABLE", "STRANDED"):
         return "not known"
     return "no record"
@@ -186,6 +200,10 @@ def what(row: Row) -> str:
         return f"Broker {row['broker']} was not serving"
     if row["broker"] and row["cause"] == "leader_moved":
         return f"Leaders moved off broker {row['broker']}"
+    if row["cause"] == "prober_alone":
+        return "One prober alone was not served"
+    if row["broker"] and row["cause"] == "controller_failed":
+        return f"Controller {row['broker']} failed"
     cause = str(palette.CAUSES.get(row["cause"], row["cause"]))
     return cause[:1].upper() + cause[1:]
 
@@ -200,10 +218,10 @@ def availability(request: Request) -> View:
     if not rows:
         return View(components.empty(f"Nothing measured on {today} (UTC) is in the tables yet.", measured_since(request.snapshot)))
     head = ["Service", "Partitions", "Availability", "Worst partition", "Coverage", "Served, not served, unmeasured"]
-    return View(components.table(head, [_availability_row(row) for row in rows], numeric=(1,)))
+    return View(components.table(head, [_availability_row(row, today) for row in rows], numeric=(1,)))
 
 
-def _availability_row(row: Row) -> list[Any]:
+def _availability_row(row: Row, day: date) -> list[Any]:
     coverage = row["coverage_ratio"] or 0.0
     down = coverage * (1 - (row["availability_ratio_min"] or 0.0))
     title = (
@@ -211,12 +229,13 @@ def _availability_row(row: Row) -> list[Any]:
         f"unmeasured {words.duration(row['unmeasured_ms'])}"
     )
     is_whole = coverage >= 0.9995
+    of = ("availability", row["cluster_id"], row["kind"], row["lane"], f"{day:%Y-%m-%d}")
     return [
         components.chip(palette.kind(row["kind"]), palette.service(row["kind"], row["lane"])),
         f"{row['partitions']:,}",
-        html.Strong(words.ratio_range(row["availability_ratio_min"], row["availability_ratio_max"])),
+        html.Strong(proof(words.ratio_range(row["availability_ratio_min"], row["availability_ratio_max"]), *of)),
         f"{row['worst_resource']} / {row['worst_shard']}: {words.ratio_range(row['worst_ratio_min'], row['worst_ratio_max'])}",
-        html.Span(words.ratio(row["coverage_ratio"]), className="" if is_whole else "gap"),
+        html.Span(proof(words.ratio(row["coverage_ratio"]), *of), className="" if is_whole else "gap"),
         components.stacked_share(coverage - down, down, 1 - coverage, title),
     ]
 
@@ -289,8 +308,10 @@ def _layout(slots: Mapping[str, Any]) -> Any:
         slots["banners"],
         slots["clusters"],
         slots["open"],
+        slots["exposure"],
         slots["incidents"],
         slots["availability"],
+        slots["findings"],
         slots["freshness"],
     ]
 
@@ -303,8 +324,12 @@ PAGE = Page(
         Panel("banners", None, banners),
         Panel("clusters", "Clusters", clusters, "Worst first. Unmeasured is neither up nor down."),
         Panel("open", "Open outages", open_outages),
+        Panel(
+            "exposure", "If a leader died now", exposure, "Acknowledged to acks=1, and not on every follower. Not known is not safe."
+        ),
         Panel("incidents", "Last incidents", incidents, "Outages of a cluster that overlap or are less than a minute apart."),
         Panel("availability", "Availability today", availability, "UTC day. Unmeasured time is in neither; it lowers coverage."),
+        Panel("findings", "What disagreed in 24 hours", findings, "Neither outages nor losses: a word that cannot be relied on."),
         Panel("freshness", "Data freshness", freshness),
     ),
     layout=_layout,

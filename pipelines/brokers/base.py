@@ -130,6 +130,8 @@ class MetricSample:
     cluster_id: str | None
     values: Mapping[str, float]
     shards: Mapping[Shard, ShardSample]
+    stamped_at_us: tuple[int, int] | None = None
+    """When it was answered, by the host's own clock: the earliest and the latest instant that its stamp allows."""
 
 
 class MetricSource(Protocol):
@@ -168,6 +170,7 @@ class Decision:
     event: str
     started_at_us: int
     ended_at_us: int
+    stamped_by: str | None = None
     position: str | None = None
     broker: str | None = None
     resource: str | None = None
@@ -188,38 +191,41 @@ class Decided:
     """Decisions that became known together, in their order; none of them is a sign of life of the source.
 
     `is_provisional`: read where it could still be undone. `trouble`: the source cannot be read now, and why, in words for people.
-    `is_cut`: decisions between the last ones and these were deleted before they could be read.
+    `is_cut`: decisions between the last ones and these were deleted before they could be read. `read_ns`: whatever the source held when
+    it was asked at this instant (`time.monotonic_ns()`) has been given out; None: not read.
     """
 
     decisions: tuple[Decision, ...] = ()
     is_provisional: bool = False
     trouble: str | None = None
     is_cut: bool = False
+    read_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlace:
-    """Where a cluster's control plane can be read, as the user said it; decisions before `since_us` are state, and no news."""
+    """Where a cluster's control plane can be read, as the user said it."""
 
     cluster_id: str
     clock: Anchor
-    since_us: int
     bootstrap: str
     command_config: Path | None = None
     controllers: tuple[str, ...] = ()
     controller_config: Path | None = None
     metadata_log: Path | None = None
     jolokia: tuple[str, ...] = ()
+    zookeeper: str | None = None
 
 
 class ControlSource(Protocol):
     """Where decisions of the control plane are read from. It goes on by itself through the death of any node."""
 
     name: str
-    """The `source` of the records: metadata_fetch, metadata_log or admin_poll."""
+    """The `source` of the records: one of `ControlSourceName`."""
 
     def follow(self, saved: str | None) -> AsyncIterator[Decided]:
-        """Decisions from where `saved` says (None: those from now on), without end, and a sign of life every second or so.
+        """Decisions from where `saved` says, without end, and a sign of life every second or so. Without `saved`, what is there when
+        the source is first read is state and no news.
 
         Raises BadPosition when `saved` is no good, UsageError (Unauthorised) or RetryableError when it cannot be read at all: the
         caller takes another source.

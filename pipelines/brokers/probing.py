@@ -51,8 +51,8 @@ class Flight:
 
     The canary sets `shard`, `sequence`, `issued_ns` (the intended instant) and `payload` (for reads: the bytes that must come back,
     `position` says where from), and `is_over` once it has decided without an answer: what was not sent by then is not sent any more.
-    The target sets `sent_ns`, `leader` and `term` when it sends, `waits_for`, and `excuse` when a failure would be the prober's own;
-    `carrier` is its own note, as `verdict` is the canary's.
+    The target sets `sent_ns`, `leader`, `term` and `topic_id` when it sends, `waits_for`, and `excuse` when a failure would be the
+    prober's own; `carrier` is its own note, as `verdict` is the canary's.
     """
 
     __slots__ = (
@@ -68,6 +68,7 @@ class Flight:
         "sequence",
         "shard",
         "term",
+        "topic_id",
         "verdict",
         "waits_for",
     )
@@ -91,6 +92,7 @@ class Flight:
         self.sent_ns: int | None = None
         self.leader: str | None = None
         self.term: int | None = None
+        self.topic_id: str | None = None
         self.waits_for = WAITING_FOR_LEADER
         self.excuse: str | None = None
         self.carrier: object = None

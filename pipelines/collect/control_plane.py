@@ -1,9 +1,9 @@
 """What did the control plane decide, and when, by its own clock?
 
-The rule: decisions are read at the most exact place that is given: the controllers' listener, else a node's metadata log,
-else what brokers tell clients, poll by poll; each record says which (`source`). Where the best place cannot be used (not
-authorised, a cluster newer than our JARs, nobody there), the next best is used meanwhile, the status says so, and the best
-one is tried again every minute.
+The rule: decisions are read at the most exact place that is given: the znodes of a cluster in ZooKeeper mode, the controllers'
+listener, else a node's metadata log, else what brokers tell clients, poll by poll; each record says which (`source`). Where the best
+place cannot be used (not authorised, a cluster newer than our JARs, nobody there), the next best is used meanwhile, the status says
+so, and the best one is tried again every minute.
 
 Nothing is lost over a restart: the position and the state there are kept in a file, and the next run goes on from it.
 Decisions that were written down after the file was last kept are written down again, under the same positions, so a reader
@@ -42,6 +42,7 @@ class ControlPlaneConfig(CollectorConfig):
 
     `controllers`: HOST:PORT of the controllers' listeners, reached with `controller_config` (a client.properties; that of the brokers
     when absent). `metadata_log`: a node's folder; `jolokia`: agents, one of which is that node's and says its high watermark.
+    `zookeeper`: the brokers' zookeeper.connect, of a cluster in ZooKeeper mode.
     `state_folder`: keeps the position over a restart; not the landing folder.
     """
 
@@ -52,6 +53,7 @@ class ControlPlaneConfig(CollectorConfig):
     controller_config: str | None = None
     metadata_log: str | None = None
     jolokia: tuple[str, ...] = ()
+    zookeeper: str | None = None
     keep_seconds: float = 10.0
 
     def place(self) -> ControlPlace:
@@ -59,13 +61,13 @@ class ControlPlaneConfig(CollectorConfig):
         return ControlPlace(
             cluster_id=self.cluster_id,
             clock=self.clock,
-            since_us=self.clock.now_us(),
             bootstrap=self.bootstrap,
             command_config=_path(self.command_config),
             controllers=self.controllers,
             controller_config=_path(self.controller_config or self.command_config),
             metadata_log=_path(self.metadata_log),
             jolokia=self.jolokia,
+            zookeeper=self.zookeeper,
         )
 
 
@@ -143,8 +145,10 @@ class ControlPlane:
         # Kept one interval later than it is taken: by then the records before it are on disk. The first one is kept at once, so that a
         # run that ends early has a successor that goes on from it.
         position: str | None = None
+        unseen_us: int | None = None
         async for decided in source.follow(saved):
-            self._take(source.name, decided, why_not)
+            self._take(source.name, decided, why_not, unseen_us)
+            unseen_us = unseen_us if decided.read_ns is None else self._clock.at_us(decided.read_ns)
             while self._spool.is_full:
                 await asyncio.sleep(BEAT_SECONDS)
             if time.monotonic() >= keep_at:
@@ -152,14 +156,16 @@ class ControlPlane:
                 file.save(before or position)
                 keep_at = time.monotonic() + self._config.keep_seconds if position else 0.0
 
-    def _take(self, source: str, decided: Decided, why_not: str | None) -> None:
+    def _take(self, source: str, decided: Decided, why_not: str | None, unseen_us: int | None) -> None:
         seen_us = self._clock.now_us()
         if decided.is_cut:
             # The difference of two states does not show what came and went between them.
-            since_us = min((one.started_at_us for one in decided.decisions), default=seen_us)
+            stamped_us = min((one.started_at_us for one in decided.decisions), default=seen_us)
+            since_us = stamped_us if unseen_us is None else unseen_us
             self._spool.write(Blind, cause="stopped", started_at_us=min(since_us, seen_us), ended_at_us=seen_us)
+        read = {"seen_at_us": seen_us, "unseen_at_us": unseen_us, "is_provisional": decided.is_provisional}
         for one in decided.decisions:
-            self._spool.write(Control, source=source, seen_at_us=seen_us, is_provisional=decided.is_provisional, **asdict(one))
+            self._spool.write(Control, source=source, **read, **asdict(one))
         message = "; ".join(text for text in (why_not, decided.trouble) if text)
         if message:
             self._status.degraded(message)

@@ -20,6 +20,9 @@ from pipelines.brokers.systems import metric_source
 from pipelines.collect.config import CollectorConfig
 from pipelines.collect.lifecycle import StatusLines, stop_signals
 from pipelines.collect.spool import Spool
+from pipelines.domain.clock_book import ClockBook
+from pipelines.domain.clocks import RESPONSE_TIME
+from pipelines.domain.intervals import Bounds
 from pipelines.domain.observations import BrokerMetrics, Outcome, PartitionMetrics
 from pipelines.domain.replica_runs import Poll, ReplicaRuns
 from pipelines.errors import UsageError
@@ -127,6 +130,7 @@ class Poller:
         self._replicas: dict[Shard, ReplicaRuns] = {}
         self._events: Mapping[str, float] = {}
         self._unwritten = _Unwritten()
+        self._clocks = ClockBook(RESPONSE_TIME, spool.write)
         self._flush_at_us = 0
         self._extend_at_us = 0
 
@@ -141,6 +145,7 @@ class Poller:
             stop.wait(max(0.0, due - time.monotonic()))
         self._close_runs()
         self._write_broker()
+        self._clocks.close()
 
     def poll(self) -> None:
         """One poll, and what there is to write of it."""
@@ -156,6 +161,9 @@ class Poller:
             return
         self.trouble = None
         self._broker = sample.broker or self._broker
+        if sample.stamped_at_us is not None:
+            earliest, latest = sample.stamped_at_us
+            self._clocks.take(self._broker, Bounds(earliest - ended_at_us, latest - started_at_us), started_at_us, ended_at_us)
         self._answered(sample, started_at_us, ended_at_us)
 
     def _failed(self, error: AskFailed, started_at_us: int, ended_at_us: int) -> None:

@@ -19,15 +19,27 @@ fenced at 8050 and unfenced at 31000: the absence ends in [8050, 31000].
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pipelines.domain.clocks import MILLISECOND_US
 from pipelines.domain.facts import Facts, Stream
 from pipelines.domain.goods import GoodRun
 from pipelines.domain.intervals import Bounds, hull
-from pipelines.domain.observations import Control, ControlEvent, Kind, Lane, Outcome, Probes
+from pipelines.domain.observations import Control, ControlEvent, ControlSourceName, Kind, Lane, Outcome, Probes
 from pipelines.domain.replication import SAME_DECISION_US, state_at
 from pipelines.domain.unavailability import Outage, is_good
 
+CONFIRMING = frozenset(
+    {
+        ControlEvent.BROKER_FENCED,
+        ControlEvent.BROKER_REGISTERED,
+        ControlEvent.BROKER_UNFENCED,
+        ControlEvent.CONTROLLER_SILENT,
+        ControlEvent.CONTROLLER_CHANGED,
+    }
+)
+CONFIRMED_US = 120_000_000
+"""A broker that was started again is served from before the controller has registered it at the latest so long after."""
 PROVING_KINDS = frozenset({Kind.WRITE, Kind.READ, Kind.LEADER})
 
 Proof = tuple[Stream, Outage]
@@ -44,13 +56,19 @@ class Absence:
     proof: tuple[Proof, ...]
     rows: tuple[str, ...]
     fenced: Bounds | None
+    is_confirmed: bool = True
+    """Somebody but the prober bears it out: not all brokers were out of its sight at once, or the control plane tells of it."""
 
     @property
     def begun_us(self) -> int:
         """An instant by which it had begun, and before the controller changed anything because of it: who led and followed then
         is who was hit."""
         begun = self.start.high if self.start.high is not None else 0
-        return begun if self.fenced is None or self.fenced.low is None else min(begun, self.fenced.low - 1)
+        if self.fenced is None or self.fenced.low is None or self.fenced.high is None:
+            return begun
+        # What follows from the fencing has its stamp. Where clocks bound that coarsely, none of it has certainly happened until then.
+        is_exact = self.fenced.high - self.fenced.low < MILLISECOND_US
+        return min(begun, self.fenced.low - 1 if is_exact else self.fenced.high - 1)
 
     def covers(self, instant: Bounds) -> bool:
         """Whether the instant may lie within the absence."""
@@ -68,7 +86,20 @@ def absences(facts: Facts, outages: dict[Stream, list[Outage]]) -> list[Absence]
         for fenced in _fencings(facts, broker):
             if not any(one.broker == broker and one.covers(fenced) for one in found):
                 found.extend(_seen_by_followers(known, broker, fenced))
+    found = [replace(one, is_confirmed=_is_confirmed(known, one, found)) for one in found]
     return sorted(found, key=lambda one: (one.start.high or 0, one.broker))
+
+
+def _is_confirmed(known: "_Known", absence: Absence, found: list[Absence]) -> bool:
+    """All brokers gone at once looks just as a prober that is cut off. They were gone if one of them was fenced or came back, or if the
+    controller fell silent."""
+    together = {one.broker for one in found if one.covers(absence.start) or absence.covers(one.start)}
+    if absence.fenced is not None or len(known.lives) < 2 or not known.lives.keys() <= together:
+        return True
+    begin = absence.start.low if absence.start.low is not None else absence.begun_us
+    end = None if absence.end.high is None else absence.end.high + CONFIRMED_US
+    telling = (one for one in known.facts.controls if one.event in CONFIRMING)
+    return any(one.ended_at_us >= begin and (end is None or one.started_at_us <= end) for one in telling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +122,20 @@ def is_leaving(facts: Facts, broker: str | None, instant_us: int) -> bool:
         elif event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED):
             leaving = False
     return leaving
+
+
+def is_away(facts: Facts, broker: str, instant_us: int) -> bool:
+    """Whether a broker had been fenced, and had not come back, at an instant. In ZooKeeper mode a new controller may move what it led
+    long after its session has ended."""
+    away = False
+    for event in facts.broker_events.get(broker, ()):
+        if event.started_at_us > instant_us:
+            break
+        if event.event == ControlEvent.BROKER_FENCED:
+            away = True
+        elif event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED):
+            away = False
+    return away
 
 
 def touches(outage: Outage, begin: Bounds, end: Bounds) -> bool:
@@ -135,7 +180,8 @@ def _was_moved(facts: Facts, stream: Stream, leader: str, outage: Outage) -> boo
     # A broker that was fenced loses its partitions, too, and with short sessions at once; it was not moved away from in order.
     at = Bounds(change.started_at_us, change.ended_at_us).widened(SAME_DECISION_US)
     was_fenced = any(at.intersection(fenced) for fenced in _fencings(facts, leader))
-    return not was_fenced or is_leaving(facts, leader, change.ended_at_us)
+    is_late = change.source == ControlSourceName.ZOOKEEPER and is_away(facts, leader, change.ended_at_us)
+    return not (was_fenced or is_late) or is_leaving(facts, leader, change.ended_at_us)
 
 
 def _absences_of(known: _Known, broker: str, proofs: list[Proof]) -> Iterator[Absence]:

@@ -11,32 +11,54 @@ max(0, i(lm) - r(l1)), and of at most (the latest start of the outage, or r of t
 nothing is lost the span is [0, start max - i(K)], and exactly 0 only where the control plane proves a clean election. That nothing
 is lost takes a read-back that began after the outage.
 
+What is absent and not lost is said, too. *STRANDED*: it cannot be read while somebody is down who may hold it, since the partition has
+no leader, or since a replica that was in the ISR when it was acknowledged, and may still be elected, is away. *DELETED_BY_POLICY*: the
+topic was deleted, or the log's start was moved past it while one and the same leader went on, which loses nothing by itself.
+*UNCHECKABLE*: it lies below the log's start, and there was an election in between. *NOT_STORED*: it was acknowledged at a position that
+holds an earlier record of the same run of the prober, from the same leader in the same epoch. A leader's log only grows as long as it
+leads, and takes a connection's records in the order of their sending, so the earlier one was there first: the leader took the later one
+for a repetition. The client had used a sequence number of its producer twice; the broker lost nothing.
+
 Committed loss in users' partitions comes from `EpochEnd`: the old epoch ends in the new leader's log below the highest high
-watermark that had been seen in it.
+watermark that had been seen in it. Watermarks are sampled: the first lost record was committed within a sample of `lost_started_at`,
+the last one within a sample of `lost_ended_at`, which bounds the span from below where the samples were answered; from above, nothing
+was committed after the start of the window in which the partition had no leader.
 
 Worked example, P = 100 ms: K issued at 0, records 1..20 acknowledged within 5 ms each and gone, the outage starts in
 [2000, 2101]. 20 records are lost, the span is [2000 - 105, 2101 - 0] ms = [1895, 2101] ms.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pipelines.domain.facts import Facts, Stream
+from pipelines.domain.goods import is_good
 from pipelines.domain.intervals import Bounds
-from pipelines.domain.ledger import Ledger, Verdicts, acked_runs
-from pipelines.domain.observations import EpochEnd, Kind, Lane, ReadBack
-from pipelines.domain.sequences import Range, common, minus, number, size
+from pipelines.domain.ledger import Ledger, Verdicts, acked_runs, is_one_after_the_other
+from pipelines.domain.observations import Control, ControlEvent, EpochEnd, Kind, Lane, Outcome, ReadBack
+from pipelines.domain.replication import state_at
+from pipelines.domain.sequences import Range, common, minus, number, size, union
 from pipelines.domain.unavailability import Outage
+from pipelines.domain.windows import LEADER_UNAVAILABLE, PartitionWindow
 
-__all__ = ["LOST", "PRESENT", "UNCHECKABLE", "Loss", "acked_runs", "losses"]
+__all__ = ["DELETED_BY_POLICY", "LOST", "NOT_STORED", "PRESENT", "STRANDED", "UNCHECKABLE", "Loss", "acked_runs", "losses"]
 
-RULE_VERSION = "loss-2"
+RULE_VERSION = "loss-4"
 
 PRESENT = "PRESENT"
 LOST = "LOST"
+STRANDED = "STRANDED"
+DELETED_BY_POLICY = "DELETED_BY_POLICY"
 UNCHECKABLE = "UNCHECKABLE"
+NOT_STORED = "NOT_STORED"
+
+NO_LEADER = "no_leader"
+REPLICA_AWAY = "electable_replica_away"
+TOPIC_DELETED = "topic_deleted"
+BELOW_LOG_START = "below_log_start"
+SEQUENCE_REUSED = "sequence_reused"
 READBACK = "readback"
 EPOCH_END = "epoch_end"
 
@@ -60,12 +82,15 @@ class Loss:
     checked_at_us: int
     first_sequence: int | None = None
     last_sequence: int | None = None
+    reason: str | None = None
+    window: PartitionWindow | None = None
 
 
 def losses(
     facts: Facts,
     outages: dict[Stream, list[Outage]],
     clean_elections: frozenset[tuple[Stream, int]] = frozenset(),
+    windows: Iterable[PartitionWindow] = (),
 ) -> list[Loss]:
     """Findings of all read-back streams, and of the users' partitions.
 
@@ -77,11 +102,13 @@ def losses(
     found: list[Loss] = []
     for stream in facts.probes:
         checked = readbacks.get((stream.resource, stream.shard, stream.kind, stream.lane), [])
-        acked = acked_runs(facts.probes[stream], facts.late_acks.get(stream, ())) if checked else []
+        is_away = _is_leaderless(facts, stream)
+        acked = acked_runs(facts.probes[stream], facts.late_acks.get(stream, ())) if checked or is_away else []
         boots = sorted({run.boot_id for run in acked})
         ledgers = [Ledger.of(boot_id, acked) for boot_id in boots]
-        found.extend(_Judge(stream, ledgers, checked, outages.get(stream, []), clean_elections).findings())
-    found.extend(_committed_loss(one) for one in facts.epoch_ends if one.lost_records > 0)
+        found.extend(_Judge(facts, stream, ledgers, checked, outages.get(stream, []), clean_elections).findings())
+    leaderless = [one for one in windows if one.window == LEADER_UNAVAILABLE]
+    found.extend(_committed_loss(facts, leaderless, one) for one in facts.epoch_ends if one.lost_records > 0)
     return sorted(found, key=lambda one: (one.checked_at_us, one.stream, one.first_position or 0))
 
 
@@ -89,6 +116,7 @@ def losses(
 class _Judge:
     """The findings of one stream. `ledgers` are those of all runs of its prober, `readbacks` those of its partition and lane."""
 
+    facts: Facts
     stream: Stream
     ledgers: list[Ledger]
     readbacks: list[ReadBack]
@@ -96,16 +124,23 @@ class _Judge:
     clean_elections: frozenset[tuple[Stream, int]]
 
     def findings(self) -> Iterator[Loss]:
-        judged = [(ledger, Verdicts.of(ledger, ledger.sequences, self.readbacks)) for ledger in self.ledgers]
+        judged: list[tuple[Ledger, Verdicts]] = []
+        for ledger in self.ledgers:
+            verdicts = Verdicts.of(ledger, ledger.sequences, self.readbacks)
+            never = self._never_stored(ledger, verdicts.lost)
+            yield from (self._absent(NOT_STORED, SEQUENCE_REUSED, ledger, piece, self._checked_at(ledger, piece)) for piece in never)
+            judged.append((ledger, replace(verdicts, lost=minus(verdicts.lost, never))))
         for ledger, verdicts in judged:
-            for piece in self._pieces(ledger, verdicts):
-                yield self._lost(ledger, piece, judged)
+            lost = [self._lost(ledger, piece, judged) for piece in self._pieces(ledger, verdicts)]
+            yield from lost
             for piece in verdicts.uncheckable:
                 yield self._uncheckable(ledger, piece)
+            for piece in verdicts.replaced:
+                yield self._absent(DELETED_BY_POLICY, TOPIC_DELETED, ledger, piece, self._first_of_another(ledger, piece))
+            yield from self._unreadable(ledger, verdicts)
             for index, outage in enumerate(self.outages):
-                present = self._present(ledger, self.outages[index - 1] if index else None, outage)
-                if present:
-                    yield present
+                elsewhere = [_sequences(one) for one in lost if one.outage is not outage]
+                yield from self._present(ledger, self.outages[index - 1] if index else None, outage, elsewhere)
 
     # --- lost ---------------------------------------------------------------------------------------------------------
 
@@ -142,7 +177,13 @@ class _Judge:
         first, last = piece
         begin, end = ledger.issued_us(first), ledger.issued_us(last)
         since, missed = self._noticed(ledger, last)
+        removal = self._removed_between(ledger.issued_us(first), missed.ended_at_us)
+        if removal is not None:
+            is_before = ledger.acked_by_us(last) < removal.started_at_us
+            return self._absent(DELETED_BY_POLICY if is_before else UNCHECKABLE, TOPIC_DELETED, ledger, piece, missed.ended_at_us)
         outage = next((one for one in self.outages if _may_explain(one, since, missed.started_at_us)), None)
+        if self._may_return(ledger, last):
+            return self._absent(STRANDED, REPLICA_AWAY, ledger, piece, missed.ended_at_us, outage)
         low = max(0, end - ledger.acked_by_us(first))
         kept = [at for one, verdicts in judged if (at := _last_issued(one, verdicts.present, begin)) is not None]
         ends = [at for one, verdicts in judged if (at := _first_acked(one, verdicts.present, end)) is not None]
@@ -150,7 +191,22 @@ class _Judge:
             ends.append(outage.earliest_decided_us)
         high = max(low, min(ends) - max(kept)) if kept and ends else None
         count = size(common(ledger.sequences, [piece]))
-        return self._finding(LOST, ledger, piece, Bounds.exactly(count), Bounds(low, high), outage, missed.ended_at_us)
+        # What follows at positions that no read-back has reached may be gone with it: the new log need not have come so far yet.
+        unread = self._unread_after(ledger, last, outage)
+        if unread:
+            high = None
+        return self._finding(LOST, ledger, piece, Bounds(count, count + unread), Bounds(low, high), outage, missed.ended_at_us)
+
+    def _unread_after(self, ledger: Ledger, sequence: int, outage: Outage | None) -> int:
+        """How many acknowledged records, issued after a lost one and before the outage was over, no read-back has judged."""
+        if outage is None:
+            return 0
+        begin = ledger.issued_us(sequence)
+        until = outage.after.issued_us if outage.after else outage.last_bad_issued_us
+        following = ledger.issued_in(begin, until)
+        verdicts = Verdicts.of(ledger, following, self.readbacks)
+        judged = [*verdicts.present, *verdicts.lost, *verdicts.uncheckable, *verdicts.replaced]
+        return size(minus(following, judged))
 
     def _noticed(self, ledger: Ledger, sequence: int) -> tuple[int, ReadBack]:
         """Since when a lost record can have been lost (issued, or last read back), and the first read-back that missed it."""
@@ -167,28 +223,118 @@ class _Judge:
 
     # --- not lost -----------------------------------------------------------------------------------------------------
 
-    def _uncheckable(self, ledger: Ledger, piece: Range) -> Loss:
-        first, last = piece
-        count = size(common(ledger.sequences, [piece]))
-        span = Bounds(0, max(0, ledger.acked_by_us(last) - ledger.issued_us(first)))
-        below = [one.ended_at_us for one in self.readbacks if common(ledger.below(one), [(last, last)])]
-        return self._finding(UNCHECKABLE, ledger, piece, Bounds(0, count), span, None, min(below))
+    def _checked_at(self, ledger: Ledger, piece: Range) -> int:
+        """When a read-back first missed it."""
+        return self._noticed(ledger, piece[1])[1].ended_at_us
 
-    def _present(self, ledger: Ledger, previous: Outage | None, outage: Outage) -> Loss | None:
-        """The finding that what was acknowledged between two outages is all there; None while it is not all read back, or is not."""
+    def _never_stored(self, ledger: Ledger, lost: list[Range]) -> list[Range]:
+        """Of what is missing, the records that were acknowledged where an earlier one of the same run, leader and epoch is."""
+        if not lost:
+            return []
+        sent = [run for run in self.facts.probes.get(self.stream, ()) if run.boot_id == ledger.boot_id]
+        held = self._held(ledger)
+        found: list[Range] = []
+        for run in sent:
+            if run.outcome != Outcome.ACKED or run.leader is None or run.term is None or not is_one_after_the_other(run):
+                continue
+            of_his = [(one.first_sequence, one.last_sequence) for one in sent if (one.leader, one.term) == (run.leader, run.term)]
+            for first, last in common(lost, [(run.first_sequence, run.last_sequence)]):
+                for sequence in range(first, last + 1):
+                    holder, read_us = held.get(ledger.position(sequence), (sequence, 0))
+                    is_earlier = holder < sequence and read_us >= ledger.acked_by_us(sequence)
+                    if is_earlier and common(of_his, [(holder, holder)]):
+                        found.append((sequence, sequence))
+        return union(found)
+
+    def _held(self, ledger: Ledger) -> dict[int, tuple[int, int]]:
+        """By position, the record of a run of the prober that the last read-back found there, and when that began."""
+        return {
+            run.first_position + step: (run.first_sequence + step, one.started_at_us)
+            for one in sorted(self.readbacks, key=lambda each: each.ended_at_us)
+            for run in one.runs
+            if run.boot_id == ledger.boot_id
+            for step in range(run.last_position - run.first_position + 1)
+        }
+
+    def _uncheckable(self, ledger: Ledger, piece: Range) -> Loss:
+        below = [one for one in self.readbacks if common(ledger.below(one), [(piece[1], piece[1])])]
+        first = min(below, key=lambda one: one.ended_at_us)
+        verdict = DELETED_BY_POLICY if self._led_throughout(ledger, piece, first) else UNCHECKABLE
+        return self._absent(verdict, BELOW_LOG_START, ledger, piece, first.ended_at_us)
+
+    def _absent(
+        self, verdict: str, reason: str, ledger: Ledger, piece: Range, checked_at_us: int, outage: Outage | None = None
+    ) -> Loss:
+        """What is not there, and of which nobody can say that it is lost: at least nothing, at most all of it."""
+        first, last = piece
+        is_harmless = verdict in (DELETED_BY_POLICY, NOT_STORED)
+        most = 0 if is_harmless else size(common(ledger.sequences, [piece]))
+        span = 0 if is_harmless else max(0, ledger.acked_by_us(last) - ledger.issued_us(first))
+        found = self._finding(verdict, ledger, piece, Bounds(0, most), Bounds(0, span), outage, checked_at_us)
+        return replace(found, reason=reason)
+
+    def _unreadable(self, ledger: Ledger, verdicts: Verdicts) -> Iterator[Loss]:
+        """What nobody can read because the partition has no leader, and no read-back has judged."""
+        outage = self.outages[-1] if self.outages and self.outages[-1].is_open else None
+        if outage is None or not _is_leaderless(self.facts, self.stream):
+            return
+        last = self.facts.partition_events[self.stream.partition][-1]
+        decided = [*verdicts.present, *verdicts.lost, *verdicts.uncheckable, *verdicts.replaced]
+        for piece in minus(ledger.sequences, decided)[-1:]:
+            yield self._absent(STRANDED, NO_LEADER, ledger, piece, last.ended_at_us, outage)
+
+    def _may_return(self, ledger: Ledger, sequence: int) -> bool:
+        """Whether a replica that had the record may still be elected, and is away."""
+        one = [(sequence, sequence)]
+        missing = [each for each in self.readbacks if common(ledger.covered_by(each), one)]
+        at_us = max(each.ended_at_us for each in missing)
+        now = state_at(self.facts, self.stream.partition, at_us)
+        then = state_at(self.facts, self.stream.partition, ledger.acked_by_us(sequence))
+        if now is None or then is None:
+            return False
+        electable = {*(now.isr or ()), *(now.eligible or ())} & set(then.isr or ()) - {now.leader}
+        return any(_is_fenced(self.facts, broker, at_us) for broker in electable)
+
+    def _removed_between(self, issued_us: int, by_us: int) -> Control | None:
+        """The deletion of the topic, where the control plane tells of one."""
+        for event in self.facts.partition_events.get(self.stream.partition, ()):
+            if event.event == ControlEvent.PARTITION_REMOVED and event.ended_at_us >= issued_us and event.started_at_us <= by_us:
+                return event
+        return None
+
+    def _first_of_another(self, ledger: Ledger, piece: Range) -> int:
+        return min(one.ended_at_us for one in self.readbacks if common(ledger.of_another_topic(one), [piece]))
+
+    def _led_throughout(self, ledger: Ledger, piece: Range, readback: ReadBack) -> bool:
+        """Whether one and the same leader led from the acknowledgement to the reading of the log's start: its log loses nothing."""
+        term = ledger.run_of(piece[0]).term
+        later = (run for run in self.facts.answers.get(self.stream.partition, ()) if run.last_issued_at_us >= readback.started_at_us)
+        return term is not None and any(is_good(run) and run.term == term for run in later)
+
+    def _present(self, ledger: Ledger, previous: Outage | None, outage: Outage, elsewhere: list[Range]) -> Iterator[Loss]:
+        """The finding that what was acknowledged between two outages is all there; nothing while it is not all read back, or is not.
+
+        What was lost otherwise (`elsewhere`, without an outage or by another) has a finding of its own, and parts this one.
+        """
         if outage.after is None:
-            return None
+            return
         since = previous.earliest_decided_us if previous else ledger.runs[0].started_at_us - 1
-        before = ledger.issued_in(since, outage.earliest_decided_us)
+        before = minus(ledger.issued_in(since, outage.earliest_decided_us), elsewhere)
         later = [one for one in self.readbacks if one.started_at_us >= outage.after.resolved_us]
         if not before or not later or minus(before, Verdicts.of(ledger, before, later).present):
-            return None
+            return
         complete = [one.ended_at_us for one in later if not minus(before, ledger.found_in(one))]
-        first, last = before[0][0], before[-1][1]
-        is_clean = (self.stream, outage.first_bad_issued_us) in self.clean_elections
+        last = before[-1][1]
+        # A leader does not cut its own log: where the same one served before and after, in the same term, nothing can be gone.
+        is_his = outage.before is not None and outage.before.term is not None and outage.before.term == outage.after.term
+        is_clean = is_his or (self.stream, outage.first_bad_issued_us) in self.clean_elections
         high = 0 if is_clean else max(0, outage.earliest_decided_us - ledger.issued_us(last))
         checked_at = min(complete) if complete else max(one.ended_at_us for one in later)
-        return self._finding(PRESENT, ledger, (first, last), Bounds.exactly(0), Bounds(0, high), outage, checked_at)
+        for piece in minus([(before[0][0], last)], elsewhere):
+            held = common(before, [piece])
+            if held:
+                span = Bounds(0, high if held[-1][1] == last else 0)
+                yield self._finding(PRESENT, ledger, (held[0][0], held[-1][1]), Bounds.exactly(0), span, outage, checked_at)
 
     def _finding(
         self, verdict: str, ledger: Ledger, piece: Range, records: Bounds, span: Bounds, outage: Outage | None, checked_at_us: int
@@ -236,17 +382,36 @@ def _runs_within(ledger: Ledger, ranges: list[Range]) -> list[Range]:
     return [found for run in ledger.runs for found in common(ranges, [(run.first_sequence, run.last_sequence)])]
 
 
-def _committed_loss(one: EpochEnd) -> Loss:
+def _sequences(one: Loss) -> Range:
+    return one.first_sequence or 0, one.last_sequence or 0
+
+
+def _is_leaderless(facts: Facts, stream: Stream) -> bool:
+    """Whether the control plane's last word on a partition is that it has no leader."""
+    events = facts.partition_events.get(stream.partition, [])
+    return bool(events) and events[-1].leader is None and events[-1].event == ControlEvent.PARTITION_CHANGED
+
+
+def _is_fenced(facts: Facts, broker: str, at_us: int) -> bool:
+    state = None
+    for event in facts.broker_events.get(broker, ()):
+        if event.started_at_us <= at_us and event.event in (ControlEvent.BROKER_FENCED, ControlEvent.BROKER_UNFENCED):
+            state = event.event
+    return state == ControlEvent.BROKER_FENCED
+
+
+def _committed_loss(facts: Facts, windows: list[PartitionWindow], one: EpochEnd) -> Loss:
     """Committed records of a partition that we do not write to: the sampled high watermarks bound number and span."""
     stream = Stream(one.resource, one.shard, Kind.DURABLE_WRITE, Lane.WATCH, one.prober_id)
     last = number(one.high_watermark_max)
+    window = next((each for each in windows if each.partition == stream.partition and each.term_after == one.new_term), None)
     return Loss(
         stream,
         one.boot_id,
         LOST,
         EPOCH_END,
         Bounds(one.lost_records, None),
-        Bounds(0, None),
+        _committed_span(facts, window, one),
         one.lost_records,
         one.lost_started_at_us,
         one.lost_ended_at_us,
@@ -254,4 +419,19 @@ def _committed_loss(one: EpochEnd) -> Loss:
         None if last is None else last - 1,
         None,
         one.ended_at_us,
+        window=window,
     )
+
+
+def _committed_span(facts: Facts, window: PartitionWindow | None, one: EpochEnd) -> Bounds:
+    if one.lost_started_at_us is None or one.lost_ended_at_us is None:
+        return Bounds(0, None)
+    watched = Stream(one.resource, one.shard, Kind.LEADER, Lane.WATCH, one.prober_id)
+    begin, until = one.lost_started_at_us, one.lost_ended_at_us
+    runs = [run for run in facts.probes.get(watched, ()) if run.last_issued_at_us >= begin and run.started_at_us <= until]
+    apart = max((run.period_us + run.lambda_us for run in runs), default=0)
+    # Every sample between the two was answered: so none of them is further from the next than a period and an answer.
+    is_sampled = bool(runs) and all(is_good(run) for run in runs)
+    low = max(0, until - begin - 2 * apart) if is_sampled else 0
+    end = window.start.high if window is not None else None
+    return Bounds(low, None if end is None else max(low, end - begin))

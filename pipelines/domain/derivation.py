@@ -1,33 +1,43 @@
 r"""What follows from the facts of one cluster? Everything derived, once, in the one order in which each needs the others.
 
     facts -> outages -> absences of brokers -> windows of every partition -> causes and boundaries -> losses -> incidents
-         \-> spans out of the ISR
+         |          \-> views of several probers, service-side windows          \-> windows of the controller
+         \-> spans out of the ISR                                                          all of it -> findings
+
+Where probers read clocks of their own, each one's outages and losses are derived on its own timeline, and what belongs to the cluster
+on the main one (see `timelines`).
 
 Silver's tables are rows of this; the fast lane, which has only probes, computes the first step. Nothing here knows of Spark.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pipelines.domain.brokers import absences
+from pipelines.domain.brokers import Absence, absences
+from pipelines.domain.controllers import ControllerWindow, controller_windows
 from pipelines.domain.data_loss import Loss, losses
 from pipelines.domain.facts import Facts, Stream
-from pipelines.domain.incidents import Incident, incidents
+from pipelines.domain.findings import Finding, findings
+from pipelines.domain.incidents import Incident, incident_of, incidents
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.leadership import leader_windows
-from pipelines.domain.phases import Evidence, Recovery
+from pipelines.domain.min_isr import min_isr_windows
+from pipelines.domain.phases import PROBER_ALONE, Evidence, Recovery
 from pipelines.domain.replication import OutOfSync, out_of_sync
 from pipelines.domain.stalls import stall_windows
+from pipelines.domain.timelines import Timeline, shifted, timelines, told_on
 from pipelines.domain.unavailability import Outage, outages
+from pipelines.domain.views import SINGLE, Agreement, ServiceWindow, View, service_windows, views
 from pipelines.domain.windows import PartitionWindow
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """An outage of a stream with its cause and boundaries."""
+    """An outage of a stream with its cause and boundaries, and what other probers say of it."""
 
     stream: Stream
     outage: Outage
     recovery: Recovery
+    view: View
     period_us: int
     lambda_us: int
     clock_id: str
@@ -40,35 +50,110 @@ class Derivation:
     facts: Facts
     outages: list[Explained]
     windows: list[tuple[PartitionWindow, Recovery]]
+    service_windows: list[ServiceWindow]
+    controllers: list[ControllerWindow]
     out_of_sync: list[OutOfSync]
     losses: list[Loss]
+    findings: list[Finding]
     incidents: list[Incident]
+    apart: dict[str, Bounds]
+    """By prober whose clock is not of the main timeline, where it is known: what is to be added to an instant to have it there."""
+
+    def incident_of(self, prober_id: str | None, start: Bounds, end: Bounds) -> str | None:
+        """The incident that a span belongs to, which stands on the clock of a prober, or on the main timeline."""
+        return incident_of(self.incidents, *_on_main(self.apart, prober_id, start, end))
 
 
 def derive(facts: Facts, seeds: list[OutOfSync]) -> Derivation:
     """Derives everything; `seeds` are the spans out of the ISR that were open when the facts begin."""
     by_stream = {stream: found for stream, runs in facts.probes.items() if (found := list(outages(runs)))}
-    evidence = Evidence(facts, absences(facts, by_stream))
-    windows = [*leader_windows(facts, by_stream, evidence.absences), *stall_windows(facts, by_stream, evidence.absences)]
-    windows.sort(key=lambda one: (one.start.high or 0, one.window, one.partition))
-    for window in windows:
-        evidence.windows.setdefault(window.partition, []).append(window)
-    explained = [_explained(evidence, stream, outage) for stream, found in by_stream.items() for outage in found]
-    clean = frozenset((one.stream, one.outage.first_bad_issued_us) for one in explained if one.recovery.is_clean_election)
-    spans = [(one.outage.start, _end(one.outage)) for one in explained] + [(one.start, one.end) for one in windows]
+    seen = views(facts, by_stream)
+    lines = timelines(facts)
+    main, *others = [_Told.of(told_on(facts, one) if len(lines) > 1 else facts, by_stream, seen) for one in lines]
+    everybody = (main, *others)
+    out = out_of_sync(main.facts, seeds)
+    controllers = list(controller_windows(main.facts, main.evidence.absences, main.windows))
+    explained = [one for told in everybody for one in told.explained]
+    apart = _apart(facts, lines)
+    spans = [_on_main(apart, one.stream.prober_id, one.outage.start, _end(one.outage)) for one in explained]
+    spans += [(one.start, one.end) for one in main.windows] + [(one.start, one.end) for one in controllers]
     return Derivation(
         facts,
         explained,
-        [(one, evidence.of_window(one)) for one in windows],
-        out_of_sync(facts, seeds),
-        losses(facts, by_stream, clean),
+        [(one, main.evidence.of_window(one)) for one in main.windows],
+        list(service_windows(facts, by_stream)),
+        controllers,
+        out,
+        sorted(
+            (loss for told in everybody for loss in told.losses()),
+            key=lambda one: (one.checked_at_us, one.stream, one.first_position or 0),
+        ),
+        findings(facts, main.facts, by_stream, seen, main.absences, out),
         incidents(facts.cluster_id, spans),
+        apart,
     )
 
 
-def _explained(evidence: Evidence, stream: Stream, outage: Outage) -> Explained:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What follows on one timeline."""
+
+    facts: Facts
+    outages: dict[Stream, list[Outage]]
+    absences: list[Absence]
+    evidence: Evidence
+    windows: list[PartitionWindow]
+    explained: list[Explained]
+
+    @classmethod
+    def of(cls, facts: Facts, by_stream: dict[Stream, list[Outage]], seen: dict[tuple[Stream, int], View]) -> "_Told":
+        own = {stream: found for stream, found in by_stream.items() if stream in facts.probes}
+        gone = absences(facts, own)
+        evidence = Evidence(facts, [one for one in gone if one.is_confirmed])
+        windows = [
+            *leader_windows(facts, own, evidence.absences),
+            *stall_windows(facts, own, evidence.absences),
+            *min_isr_windows(facts, own),
+        ]
+        windows.sort(key=lambda one: (one.start.high or 0, one.window, one.partition))
+        for window in windows:
+            evidence.windows.setdefault(window.partition, []).append(window)
+        explained = [
+            _explained(evidence, stream, outage, seen.get((stream, outage.first_bad_issued_us), SINGLE))
+            for stream, found in own.items()
+            for outage in found
+        ]
+        return cls(facts, own, gone, evidence, windows, explained)
+
+    def losses(self) -> list[Loss]:
+        """What became of what its probers wrote."""
+        clean = frozenset((one.stream, one.outage.first_bad_issued_us) for one in self.explained if one.recovery.is_clean_election)
+        return losses(self.facts, self.outages, clean, self.windows)
+
+
+def _apart(facts: Facts, lines: list[Timeline]) -> dict[str, Bounds]:
+    """How far the instants of the probers of other timelines are off the main one."""
+    found = {}
+    for stream, runs in facts.probes.items() if len(lines) > 1 else ():
+        clock_id = runs[-1].clock_id
+        away = None if clock_id in lines[0].clock_ids else lines[0].apart(facts, clock_id)
+        if away is not None:
+            found[stream.prober_id] = away
+    return found
+
+
+def _on_main(apart: dict[str, Bounds], prober_id: str | None, start: Bounds, end: Bounds) -> tuple[Bounds, Bounds]:
+    away = apart.get(prober_id) if prober_id is not None else None
+    return (start, end) if away is None else (shifted(start, away), shifted(end, away))
+
+
+def _explained(evidence: Evidence, stream: Stream, outage: Outage, view: View) -> Explained:
     run = evidence.facts.probes[stream][-1]
-    return Explained(stream, outage, evidence.of_outage(stream, outage), run.period_us, run.lambda_us, run.clock_id)
+    recovery = evidence.of_outage(stream, outage)
+    if view.agreement == Agreement.ALONE and view.contradicted_by:
+        # The service served others in the middle of it: whatever kept this prober from it was on its own side.
+        recovery = replace(recovery, cause=PROBER_ALONE, broker=None, fenced=None, elected=None, known=None)
+    return Explained(stream, outage, recovery, view, run.period_us, run.lambda_us, run.clock_id)
 
 
 def _end(outage: Outage) -> Bounds:

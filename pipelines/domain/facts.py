@@ -14,9 +14,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.domain.clocks import Clocks, placed
 from pipelines.domain.observations import (
     Blind,
     BrokerMetrics,
+    ClockSeen,
     Control,
     ControlEvent,
     EpochEnd,
@@ -25,6 +27,7 @@ from pipelines.domain.observations import (
     LateAcks,
     LeaderSeen,
     Observation,
+    PartitionMetrics,
     Probes,
     ReadBack,
 )
@@ -56,6 +59,12 @@ class Stream:
         return Partition(self.resource, self.shard)
 
 
+Named = tuple[str, str, int]
+"""What names a line for good: prober_id, boot_id and seq."""
+
+EXACT_US = 1_000
+"""How wide a stamp in ms is."""
+
 PARTITION_EVENTS = frozenset({ControlEvent.PARTITION_CREATED, ControlEvent.PARTITION_CHANGED, ControlEvent.PARTITION_REMOVED})
 
 
@@ -63,8 +72,9 @@ PARTITION_EVENTS = frozenset({ControlEvent.PARTITION_CREATED, ControlEvent.PARTI
 class Facts:
     """One cluster's observations, without repetitions, each list in order of time. Made by `Facts.of`.
 
-    `partition_events`, `broker_events`, `told` and `answers` hold the control plane's events, the leaders that clients were told
-    and the runs of probes that are sent once (every lane but the client's) again, by what they are about.
+    Events of the control plane stand at the instants at which they happened by the collector's own clock, as far as `clocks` proves it.
+    `partition_events`, `broker_events`, `told`, `answers` and `ends` hold the control plane's events, the leaders that clients were
+    told, the runs of probes that are sent once (every lane but the client's) and the ends of epochs again, by what they are about.
     """
 
     system: str = ""
@@ -78,10 +88,14 @@ class Facts:
     faults: list[Fault] = field(default_factory=list)
     blinds: list[Blind] = field(default_factory=list)
     broker_metrics: list[BrokerMetrics] = field(default_factory=list)
+    clocks: Clocks = field(default_factory=Clocks)
+    inexact: frozenset[Named] = frozenset()
     partition_events: dict[Partition, list[Control]] = field(default_factory=dict)
     broker_events: dict[str, list[Control]] = field(default_factory=dict)
     told: dict[Partition, list[LeaderSeen]] = field(default_factory=dict)
     answers: dict[Partition, list[Probes]] = field(default_factory=dict)
+    ends: dict[Partition, list[EpochEnd]] = field(default_factory=dict)
+    under_min_isr: dict[Partition, list[PartitionMetrics]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, observations: Iterable[Observation]) -> "Facts":
@@ -106,11 +120,22 @@ class Facts:
         facts.broker_metrics = sorted_by_record[BrokerMetrics.record]
         facts.probes = {stream: longest_runs(of_stream) for stream, of_stream in sorted(runs.items())}
         facts.late_acks = dict(sorted(late.items()))
-        facts.controls = _one_source(sorted_by_record[Control.record])
-        facts._index()
+        for look in sorted_by_record[PartitionMetrics.record]:
+            if look.is_under_min_isr and look.in_sync_replicas is not None:
+                facts.under_min_isr.setdefault(Partition(look.resource, look.shard), []).append(look)
+        controls = _one_source(sorted_by_record[Control.record])
+        facts.clocks = Clocks.of((run for of in facts.probes.values() for run in of), sorted_by_record[ClockSeen.record], controls)
+        facts.inexact = frozenset(_name(one) for one in controls if one.ended_at_us - one.started_at_us >= EXACT_US)
+        facts.controls = placed(controls, facts.clocks)
+        facts.index()
         return facts
 
-    def _index(self) -> None:
+    def is_exact(self, event: Control) -> bool:
+        """Whether an event is one stamp of the control plane's, to the ms, so that it is one decision and hides no other."""
+        return _name(event) not in self.inexact
+
+    def index(self) -> None:
+        """Files everything under what it is about."""
         for event in self.controls:
             if event.event in PARTITION_EVENTS:
                 if event.resource is not None and event.shard is not None:
@@ -119,11 +144,17 @@ class Facts:
                 self.broker_events.setdefault(event.broker, []).append(event)
         for seen in self.leader_seen:
             self.told.setdefault(Partition(seen.resource, seen.shard), []).append(seen)
+        for end in self.epoch_ends:
+            self.ends.setdefault(Partition(end.resource, end.shard), []).append(end)
         for stream, runs in self.probes.items():
             if stream.lane != Lane.CLIENT:
                 self.answers.setdefault(stream.partition, []).extend(runs)
         for runs in self.answers.values():
             runs.sort(key=lambda run: run.started_at_us)
+
+
+def _name(one: Control) -> Named:
+    return one.prober_id, one.boot_id, one.seq
 
 
 def stream_of(one: Probes | LateAcks) -> Stream:
@@ -148,5 +179,8 @@ def _one_source(controls: list[Control]) -> list[Control]:
     return sorted(kept, key=_in_log_order)
 
 
-def _in_log_order(one: Control) -> tuple[int, int]:
-    return one.started_at_us, number(one.position) or 0
+def _in_log_order(one: Control) -> tuple[int, int, bool]:
+    # The stamps of a log's writers may come from clocks that disagree; its positions cannot. A silence is told with the write that
+    # ended it, under its position, and was before it.
+    position = number(one.position)
+    return (0, one.started_at_us, True) if position is None else (1, position, one.event != ControlEvent.CONTROLLER_SILENT)

@@ -3,7 +3,8 @@
 A clean failover leaves no leaderless record. What is known is inferred, with bounds, from the broker that led the partition (see
 `brokers`), from its own change of leader, and from the answers of its leader. The rule: a window begins within the bounds of the
 absence of the broker that led it; it ends between the change of leader and the first answer of the new leader in the new epoch,
-or, where no other leader was named, with the absence. Changes of leader between which nobody answered are one window.
+or, where no other leader was named, with the absence. Changes of leader between which nobody answered are one window; where nothing
+proves that nobody was served between them, it may have ended with the first.
 
 Where the leader's answers failed by themselves, those bounds count, too, and alone where no broker was absent; where they never
 failed although they were asked, there is no window. A record without a leader is a proof by itself.
@@ -19,8 +20,8 @@ from pipelines.domain.brokers import Absence, touches
 from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import GoodRun, is_good
 from pipelines.domain.intervals import Bounds
-from pipelines.domain.observations import Control, ControlEvent, Kind, Probes
-from pipelines.domain.replication import partitions, state_at
+from pipelines.domain.observations import Control, ControlEvent, EpochEnd, Kind, Probes
+from pipelines.domain.replication import partitions, state_at, term_before
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.windows import (
     LEADER_UNAVAILABLE,
@@ -35,7 +36,7 @@ from pipelines.domain.windows import (
     was_served,
 )
 
-RULE_VERSION = "leader-3"
+RULE_VERSION = "leader-5"
 
 
 def leader_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences: Sequence[Absence]) -> Iterator[PartitionWindow]:
@@ -93,7 +94,7 @@ class _Partition:
                 end,
                 change.previous_leader,
                 takeover.leader,
-                _term_before(change),
+                term_before(self.facts, change, self._preceding(change)),
                 takeover.term,
                 proof_of(absence, change, takeover if takeover is not change else None),
                 seen,
@@ -147,6 +148,12 @@ class _Partition:
                 outage,
             )
 
+    def _preceding(self, change: Control) -> Control | None:
+        """The event of the partition before a change."""
+        events = self.facts.partition_events.get(self.partition, [])
+        index = events.index(change)
+        return events[index - 1] if index > 0 else None
+
     def _changes_after(self, instant_us: int) -> list[Control]:
         return [one for one in leader_changes(self.facts, self.partition) if one.ended_at_us >= instant_us]
 
@@ -157,17 +164,39 @@ class _Partition:
     def _end(self, change: Control, later: list[Control]) -> tuple[Bounds, Control, list[Control]]:
         """When it was served again, by whose takeover, and the changes after that one."""
         takeover = change
+        low: int | None = None
         while True:
             following = later[0] if later else None
             answered = None if takeover.leader is None else self._first_answer(takeover, following)
-            if answered is not None or following is None:
-                return Bounds(takeover.started_at_us, answered), takeover, later
-            if takeover.leader is not None and not self.answers:
-                return Bounds(takeover.started_at_us, None), takeover, later  # nobody asks it: changes cannot be told apart
+            if answered is not None or following is None or (takeover.leader is not None and not self.answers):
+                # Where nobody asks, changes cannot be told apart.
+                return Bounds(takeover.started_at_us if low is None else low, answered), takeover, later
+            if low is None and not self._is_certain(takeover, following):
+                low = takeover.started_at_us  # it may have served from here on, unseen
             takeover, *later = later
 
+    def _is_certain(self, takeover: Control, following: Control) -> bool:
+        """Whether nobody served between two changes: there was no leader, it was absent, or probes were not served throughout."""
+        if takeover.leader is None:
+            return True
+        absence = self._absence(takeover.leader, at(takeover))
+        if absence is not None and absence.end.low is not None and absence.end.low >= following.started_at_us:
+            return True
+        spans = ((one.earliest_decided_us, one.last_bad_issued_us) for _, one in self.seen if len(one.pieces) == 1)
+        return any(begin <= takeover.ended_at_us and end >= following.started_at_us for begin, end in spans)
+
     def _first_answer(self, takeover: Control, following: Control | None) -> int | None:
-        """The first answer of the leader that took over, before another change."""
+        """The first answer of the leader that took over, before another change; also to the question where the old epoch ended."""
+        ends = (one for one in self.facts.ends.get(self.partition, ()) if self._is_of(one, takeover))
+        # One that hung may answer as a leader long after another was elected.
+        told = [one.ended_at_us for one in ends if following is None or one.ended_at_us <= following.ended_at_us]
+        answered = self._first_good(takeover, following)
+        return min([*told, *([] if answered is None else [answered])], default=None)
+
+    def _is_of(self, end: EpochEnd, takeover: Control) -> bool:
+        return end.leader == takeover.leader and end.new_term == takeover.term and end.ended_at_us >= takeover.started_at_us
+
+    def _first_good(self, takeover: Control, following: Control | None) -> int | None:
         for run in self.answers:
             if not is_good(run) or run.first_decided_at_us < takeover.started_at_us:
                 continue
@@ -191,7 +220,3 @@ class _Partition:
         goods = (GoodRun.of(run) for run in self.answers if is_good(run))
         served = [good.issued_us for one in goods if (good := one.last_resolved_before(change.started_at_us))]
         return Bounds(max(served, default=None), change.ended_at_us)
-
-
-def _term_before(change: Control) -> int | None:
-    return None if change.term is None else change.term - 1

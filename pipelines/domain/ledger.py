@@ -4,7 +4,8 @@ The rule: the ledger of a lane is every acknowledged record whose position is kn
 one. A read-back lists every intact identity that is in the log between two positions. An acknowledged record whose position it
 covered and which it did not list is lost; one that it listed is present, wherever it lies; one that no read-back reached yet is not
 judged. The latest read-back that says anything of a record decides; of one below the log's start it says nothing, and where no
-other did, it cannot be checked. Only what had been acknowledged before a read-back began can be missed in it.
+other did, it cannot be checked. A read-back of a topic that was made anew under the same name says nothing of what was in the one
+before. Only what had been acknowledged before a read-back began can be missed in it.
 
 Example: sequences 0..9 acknowledged at positions 0..9; a read-back of [0, 8) lists 0..4: 5..7 are lost, 8 and 9 not judged.
 """
@@ -19,7 +20,7 @@ from pipelines.domain.sequences import Range, common, minus, number, union
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """A run of acknowledged records: sequence and position rise by one from record to record."""
+    """A run of acknowledged records: the sequence rises by one from record to record, and the position by one or more."""
 
     boot_id: str
     first_sequence: int
@@ -28,6 +29,10 @@ class Acked:
     started_at_us: int
     period_us: int
     latency_us_max: int
+    topic_id: str | None = None
+    term: int | None = None
+    last_position: int | None = None
+    """Where the last record was stored: not one after the other, where somebody else writes to the partition, too."""
 
     def issued_us(self, sequence: int) -> int:
         """Intended issue of a record of the run."""
@@ -38,13 +43,21 @@ class Acked:
         return self.issued_us(sequence) + self.latency_us_max
 
     def position(self, sequence: int) -> int:
-        """Where the record was stored."""
+        """Where the record was stored; of one amid those of others, a position not after it."""
+        if sequence == self.last_sequence and self.last_position is not None:
+            return self.last_position
         return self.first_position + sequence - self.first_sequence
 
     def sequences_at(self, first_position: int, last_position: int) -> list[Range]:
-        """The sequences of the run that were stored within a range of positions."""
+        """The sequences of the run that were certainly stored within a range of positions.
+
+        A leader's log only grows, and it stores a prober's records in the order of their sending: from one to the next the position
+        rises by one or more. So a record lies at least as many positions after the run's first one, and before its last one, as there
+        are sequences between them.
+        """
+        end = self.last_position if self.last_position is not None else self.first_position + self.last_sequence - self.first_sequence
         first = max(self.first_sequence, self.first_sequence + first_position - self.first_position)
-        last = min(self.last_sequence, self.first_sequence + last_position - self.first_position)
+        last = min(self.last_sequence, self.last_sequence + last_position - end)
         return [(first, last)] if first <= last else []
 
     def sequences_acked_by(self, instant_us: int) -> list[Range]:
@@ -59,6 +72,12 @@ class Acked:
         count = (issued_us - self.started_at_us) // max(1, self.period_us) + 1
         last = min(self.last_sequence, self.first_sequence + count - 1)
         return [(self.first_sequence, last)] if last >= self.first_sequence else []
+
+
+def is_one_after_the_other(run: Probes) -> bool:
+    """Whether every position of a run of acknowledged records is known: nobody else's record lies between them."""
+    first, last = number(run.first_position), number(run.last_position)
+    return first is not None and last is not None and last - first == run.last_sequence - run.first_sequence
 
 
 def acked_runs(probes: Iterable[Probes], late: Iterable[LateAcks]) -> list[Acked]:
@@ -89,6 +108,9 @@ def _acked(run: Probes | LateAcks, period_us: int, latency_us_max: int) -> Acked
         run.started_at_us,
         max(0, period_us),
         max(0, latency_us_max),
+        run.topic_id if isinstance(run, Probes) else None,
+        run.term if isinstance(run, Probes) else None,
+        number(run.last_position),
     )
 
 
@@ -142,18 +164,31 @@ class Ledger:
         begin, log_start, end = (number(at) for at in (readback.from_position, readback.log_start_position, readback.to_position))
         if begin is None or log_start is None or end is None:
             return []
-        return self._stored_at(max(begin, log_start), end - 1, readback.started_at_us)
+        return self._stored_at(max(begin, log_start), end - 1, readback)
 
     def below(self, readback: ReadBack) -> list[Range]:
         """The acknowledged sequences that lay below the log's start."""
         log_start = number(readback.log_start_position)
-        return [] if log_start is None else self._stored_at(0, log_start - 1, readback.started_at_us)
+        return [] if log_start is None else self._stored_at(0, log_start - 1, readback)
 
-    def _stored_at(self, first_position: int, last_position: int, acked_by_us: int) -> list[Range]:
+    def of_another_topic(self, readback: ReadBack) -> list[Range]:
+        """The sequences that were acknowledged before a read-back of a topic that is not theirs."""
         ranges: list[Range] = []
         for run in self.runs:
-            ranges += common(run.sequences_at(first_position, last_position), run.sequences_acked_by(acked_by_us))
+            if _is_other(run, readback):
+                ranges += run.sequences_acked_by(readback.started_at_us)
         return union(ranges)
+
+    def _stored_at(self, first_position: int, last_position: int, readback: ReadBack) -> list[Range]:
+        ranges: list[Range] = []
+        for run in self.runs:
+            if not _is_other(run, readback):
+                ranges += common(run.sequences_at(first_position, last_position), run.sequences_acked_by(readback.started_at_us))
+        return union(ranges)
+
+
+def _is_other(run: Acked, readback: ReadBack) -> bool:
+    return run.topic_id is not None and readback.topic_id is not None and run.topic_id != readback.topic_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +198,8 @@ class Verdicts:
     present: list[Range]
     lost: list[Range]
     uncheckable: list[Range]
+    replaced: list[Range]
+    """Acknowledged in a topic that was deleted since, and never read back."""
 
     @classmethod
     def of(cls, ledger: Ledger, sequences: list[Range], readbacks: Sequence[ReadBack]) -> "Verdicts":
@@ -170,6 +207,7 @@ class Verdicts:
         present: list[Range] = []
         lost: list[Range] = []
         below: list[Range] = []
+        other: list[Range] = []
         undecided = union(sequences)
         for one in sorted(readbacks, key=lambda each: each.ended_at_us, reverse=True):
             if not undecided:
@@ -179,5 +217,7 @@ class Verdicts:
             present += found
             lost += missed
             below += ledger.below(one)
+            other += ledger.of_another_topic(one)
             undecided = minus(undecided, [*found, *missed])
-        return cls(union(present), union(lost), common(undecided, below))
+        replaced = common(undecided, other)
+        return cls(union(present), union(lost), minus(common(undecided, below), replaced), replaced)

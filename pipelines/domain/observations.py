@@ -65,6 +65,23 @@ class ControlEvent(StrEnum):
     BROKER_SHUTTING_DOWN = "broker_shutting_down"
     CONTROLLER_CHANGED = "controller_changed"
     CONTROLLER_SILENT = "controller_silent"
+    CONTROLLER_RESUMED = "controller_resumed"
+    MISSED_CHANGES = "missed_changes"
+    """Changes between two states that were seen were not: the change that is told spans them, and has bounds as wide."""
+
+
+class ControlSourceName(StrEnum):
+    """Where decisions of the control plane are read."""
+
+    METADATA_FETCH = "metadata_fetch"
+    METADATA_LOG = "metadata_log"
+    ZOOKEEPER = "zookeeper"
+    ADMIN_POLL = "admin_poll"
+
+
+FOLLOWED_IN_ORDER = frozenset({ControlSourceName.METADATA_FETCH, ControlSourceName.METADATA_LOG})
+"""Sources whose decisions reach every broker in the order of their positions: brokers follow the log. Znodes are changed in the order
+of their positions, too, but the controller tells each broker by requests of its own; what is polled has no order at all."""
 
 
 def says(meaning: str, **default: Any) -> Any:
@@ -134,6 +151,7 @@ class Probes(Envelope):
     leader: str | None = maybe("the broker that the probes were sent to, where known")
     isr: tuple[str, ...] | None = maybe("watch: in-sync replicas by the client metadata of that time")
     replicas: tuple[str, ...] | None = maybe("watch: replicas by the client metadata of that time")
+    topic_id: str | None = maybe("identity of the topic; a re-created topic has another one")
     first_server_at_us: int | None = maybe("the leader's own clock at the first record (Kafka: LogAppendTime)")
     last_server_at_us: int | None = maybe("the leader's own clock at the last record")
     clock_offset_us_min: int | None = maybe("the leader's clock minus ours is at least this, proven by send, append and answer")
@@ -177,12 +195,14 @@ class Control(Envelope):
 
     record: ClassVar[str] = "control"
     event: str = says("see ControlEvent")
-    source: str = says("metadata_fetch, metadata_log or admin_poll: where it was read, which also says how exact it is")
+    source: str = says("metadata_fetch, metadata_log, zookeeper or admin_poll: where it was read, which also says how exact it is")
     started_at_us: int = says("earliest instant at which it can have been decided (by the controller's clock, or the poll before)")
     ended_at_us: int = says("latest instant at which it can have been decided; equal to started_at_us + 999 for millisecond stamps")
     seen_at_us: int = says("when the collector saw it")
+    stamped_by: str | None = maybe("whose clock started_at_us and ended_at_us are read from: a broker or controller; absent: clock_id")
+    unseen_at_us: int | None = maybe("by clock_id: the last instant at which the source had been read, and did not hold it yet")
     is_provisional: bool = says("read from a node's disk and not yet known to be below the high watermark", default=False)
-    position: str | None = maybe("offset in the metadata log")
+    position: str | None = maybe("offset in the metadata log, or zxid of the znode's change (of a deletion: at most)")
     broker: str | None = maybe("the broker or controller that the event is about")
     resource: str | None = maybe("the topic or queue")
     topic_id: str | None = maybe("identity of the topic; a re-created topic has another one")
@@ -228,6 +248,21 @@ class EpochEnd(Envelope):
     lost_ended_at_us: int | None = maybe("if any: first instant at which the highest high watermark was seen")
     started_at_us: int = says("when the question was asked")
     ended_at_us: int = says("when it was answered")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSeen(Envelope):
+    """How far a host's clock is off ours, at most: proven by its own stamps, each of which lies between a question and its answer."""
+
+    record: ClassVar[str] = "clock"
+    host: str = says("whose clock: the broker or controller")
+    method: str = says("append_time (its stamp of a record of ours) or response_time (its stamp of an answer)")
+    clock_offset_us_min: int = says("its clock minus ours is at least this")
+    clock_offset_us_max: int = says("its clock minus ours is at most this")
+    count: int = says("how many stamps prove it together", default=1)
+    has_stepped: bool = says("it contradicts what was written of this host before: its clock was set in between", default=False)
+    started_at_us: int = says("when the first of them was asked for")
+    ended_at_us: int = says("when the last of them was received")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +324,7 @@ class ReadBack(Envelope):
     from_position: str = says("first position that was read")
     to_position: str = says("position after the last that was read (the high watermark before reading)")
     log_start_position: str = says("first position in the log, the higher of before and after reading: below it nothing can be said")
+    topic_id: str | None = maybe("identity of the topic; a re-created topic has another one")
     damaged_records: int = says("records whose hash does not fit their identity: they count as absent")
     runs: tuple[FoundRun, ...] = says("what was found, as runs")
     started_at_us: int = says("when reading began, after the log start was read")
@@ -307,7 +343,20 @@ class Fault(Envelope):
     ended_at_us: int = says("just after it was seen to have taken effect")
 
 
-Observation = Status | Probes | LateAcks | Blind | Control | LeaderSeen | EpochEnd | BrokerMetrics | PartitionMetrics | ReadBack | Fault
+Observation = (
+    Status
+    | Probes
+    | LateAcks
+    | Blind
+    | Control
+    | LeaderSeen
+    | EpochEnd
+    | ClockSeen
+    | BrokerMetrics
+    | PartitionMetrics
+    | ReadBack
+    | Fault
+)
 
 RECORDS: dict[str, type[Any]] = {
     one.record: one
@@ -319,6 +368,7 @@ RECORDS: dict[str, type[Any]] = {
         Control,
         LeaderSeen,
         EpochEnd,
+        ClockSeen,
         BrokerMetrics,
         PartitionMetrics,
         ReadBack,

@@ -23,11 +23,13 @@ from pipelines.domain.leadership import leader_changes
 from pipelines.domain.observations import Control, ControlEvent, Kind
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.windows import ACKS_ALL_STALLED, PartitionWindow, at
+from pipelines.domain.windows import UNDER_MIN_ISR as WINDOW_UNDER_MIN_ISR
 
 LEADER_FAILED = "leader_failed"
 LEADER_MOVED = "leader_moved"
 ISR_MEMBER_DEAD = "isr_member_dead"
 UNDER_MIN_ISR = "under_min_isr"
+PROBER_ALONE = "prober_alone"
 UNKNOWN = "unknown"
 
 MIN_ISR_CODES = frozenset({"NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"})
@@ -82,6 +84,8 @@ class Evidence:
 
     def of_window(self, one: PartitionWindow) -> Recovery:
         """Explains a window of any partition."""
+        if one.window == WINDOW_UNDER_MIN_ISR:
+            return Recovery(UNDER_MIN_ISR, None)
         kind = Kind.DURABLE_WRITE if one.window == ACKS_ALL_STALLED else Kind.LEADER
         codes = one.seen.codes if one.seen else ()
         return self._explained(Span(one.partition, kind, one.start, one.end, one.leader_before, codes))
@@ -126,16 +130,16 @@ class Evidence:
         return before[-1] if before and before[-1].previous_leader == span.leader is not None else None
 
     def _stall(self, span: Span) -> PartitionWindow | None:
-        for one in self.windows.get(span.partition, ()):
-            if one.window == ACKS_ALL_STALLED and _overlap(one.start, one.end, span.start, span.end):
-                return one
-        return None
+        stalls = (one for one in self.windows.get(span.partition, ()) if one.window == ACKS_ALL_STALLED)
+        found = [one for one in stalls if _overlap(one.start, one.end, span.start, span.end)]
+        # Where bounds are coarse several may overlap it; what certainly does explains it better.
+        return next((one for one in found if _is_certain(one.start, one.end, span)), found[0] if found else None)
 
     def _fencing(self, span: Span, broker: str | None) -> Bounds | None:
-        for event in self.facts.broker_events.get(broker, ()) if broker is not None else ():
-            if event.event == ControlEvent.BROKER_FENCED and _overlap(at(event), at(event), span.start, span.end):
-                return at(event)
-        return None
+        events = self.facts.broker_events.get(broker, ()) if broker is not None else ()
+        fenced = [at(event) for event in events if event.event == ControlEvent.BROKER_FENCED]
+        found = [one for one in fenced if _overlap(one, one, span.start, span.end)]
+        return next((one for one in found if _is_certain(one, one, span)), found[0] if found else None)
 
     def _told(self, partition: Partition, change: Control, end: Bounds) -> Bounds | None:
         """When clients were told: at the latest when one of them was served by the new leader."""
@@ -189,4 +193,11 @@ def _overlap(start: Bounds, end: Bounds, other_start: Bounds, other_end: Bounds)
     """Whether two spans may have an instant in common."""
     begins = start.low is None or other_end.high is None or start.low <= other_end.high
     goes_on = end.high is None or other_start.low is None or other_start.low <= end.high
+    return begins and goes_on
+
+
+def _is_certain(start: Bounds, end: Bounds, span: Span) -> bool:
+    """Whether something has an instant in common with a span wherever within their bounds both really were."""
+    begins = start.high is not None and span.end.low is not None and start.high <= span.end.low
+    goes_on = end.low is not None and span.start.high is not None and end.low >= span.start.high
     return begins and goes_on

@@ -2,9 +2,9 @@
 
 The rule: a replica is out of the ISR from the control plane's change that removed it to the one that brought it back, or that
 removed the partition. ISR includes the leader. The cause is read from what the controller did with it: *fenced* when the broker was
-fenced by then, *controlled_shutdown* when it had said that it leaves, *reassignment* when it is no replica any more,
-*unclean_election* when the change was one, *lagging* when none of these holds and the control plane is read from its log, *unknown*
-where it is only polled.
+fenced by then (in KRaft mode in the same second; in ZooKeeper mode a new controller may take its time), *controlled_shutdown* when it
+had said that it leaves, *reassignment* when it is no replica any more, *unclean_election* when the change was one, *lagging* when none
+of these holds and the control plane's own decisions are read, *unknown* where it is only polled.
 
 Worked example: one batch at 04:00:08.050 holds PARTITION_CHANGED (isr 1,2,3 -> 1,3) and BROKER_FENCED 2: replica 2 is out since
 [04:00:08.050000, 04:00:08.050999], cause fenced.
@@ -14,11 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from pipelines.domain.clocks import MILLISECOND_US
 from pipelines.domain.facts import Facts, Partition
 from pipelines.domain.intervals import Bounds
-from pipelines.domain.observations import Control, ControlEvent
+from pipelines.domain.names import identity
+from pipelines.domain.observations import Control, ControlEvent, ControlSourceName
 
-RULE_VERSION = "isr-1"
+RULE_VERSION = "isr-2"
 SAME_DECISION_US = 1_000_000
 """A fencing and the changes that follow from it are one decision of the controller; it is written within one second."""
 
@@ -27,6 +29,7 @@ SAME_DECISION_US = 1_000_000
 class OutOfSync:
     """A span in which a replica was not in the ISR."""
 
+    window_id: str
     partition: Partition
     replica: str
     cause: str
@@ -43,11 +46,12 @@ class OutOfSync:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Leader, epoch and in-sync replicas of a partition, as far as they are known."""
+    """Leader, epoch, in-sync and eligible replicas of a partition, as far as they are known."""
 
     leader: str | None
     term: int | None
     isr: tuple[str, ...] | None
+    eligible: tuple[str, ...] | None = None
 
 
 def out_of_sync(facts: Facts, seeds: Iterable[OutOfSync] = ()) -> list[OutOfSync]:
@@ -58,11 +62,15 @@ def out_of_sync(facts: Facts, seeds: Iterable[OutOfSync] = ()) -> list[OutOfSync
     closed: list[OutOfSync] = []
     leaving: set[str] = set()
     fenced = _fencings(facts)
+    away: set[str] = set()
     for event in facts.controls:
         if event.broker and event.event == ControlEvent.BROKER_SHUTTING_DOWN:
             leaving.add(event.broker)
+        elif event.broker and event.event == ControlEvent.BROKER_FENCED:
+            away.add(event.broker)
         elif event.broker and event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED):
             leaving.discard(event.broker)
+            away.discard(event.broker)
         if event.resource is None or event.shard is None:
             continue
         partition = Partition(event.resource, event.shard)
@@ -71,15 +79,19 @@ def out_of_sync(facts: Facts, seeds: Iterable[OutOfSync] = ()) -> list[OutOfSync
         for replica in _returned(event, missing):
             span = missing.pop(replica)
             closed.append(replace(span, end=_ordered(span.start, at)))
-        for replica in _removed(event):
-            cause = _cause(event, replica, fenced, leaving)
+        for replica in removed(event):
+            is_given_up = event.source == ControlSourceName.ZOOKEEPER and replica in away - leaving
+            cause = "fenced" if is_given_up else _cause(event, replica, fenced, leaving)
             isrs = (event.previous_isr or (), event.isr or ())
-            missing.setdefault(replica, OutOfSync(partition, replica, cause, at, Bounds(at.low, None), *isrs))
+            # Named by its place in the log: better bounds of a clock move its instants.
+            begin = event.position if event.position is not None else event.started_at_us
+            name = identity(facts.cluster_id, partition.resource, partition.shard, replica, begin)
+            missing.setdefault(replica, OutOfSync(name, partition, replica, cause, at, Bounds(at.low, None), *isrs))
     spans = [*closed, *(span for missing in open_spans.values() for span in missing.values())]
     return sorted(spans, key=lambda span: (span.start.low or 0, span.partition, span.replica))
 
 
-def _removed(event: Control) -> list[str]:
+def removed(event: Control) -> list[str]:
     """The replicas that an event took out of the ISR."""
     if event.event != ControlEvent.PARTITION_CHANGED or event.previous_isr is None or event.isr == event.previous_isr:
         return []
@@ -120,11 +132,16 @@ def _ordered(start: Bounds, end: Bounds) -> Bounds:
 
 
 def state_at(facts: Facts, partition: Partition, instant_us: int) -> PartitionState | None:
-    """The last known state of a partition at an instant: by the control plane's own before and after, else by the watch."""
+    """The last known state of a partition at an instant: by the control plane's own before and after, else by the watch.
+
+    A change that is not known to the ms counts from when it was made for certain: it may hide others, and what it followed from began
+    before it.
+    """
     following = None
     for event in reversed(facts.partition_events.get(partition, ())):
-        if event.started_at_us <= instant_us:
-            return PartitionState(event.leader, event.term, event.isr)
+        # A stamp is cut to milliseconds; what clocks or readings bound more coarsely has happened when it certainly has.
+        if (event.started_at_us if event.ended_at_us - event.started_at_us < MILLISECOND_US else event.ended_at_us) <= instant_us:
+            return PartitionState(event.leader, event.term, event.isr, event.eligible_replicas)
         if event.event != ControlEvent.PARTITION_CREATED:
             following = event
     for run in reversed(facts.answers.get(partition, ())):
@@ -132,9 +149,22 @@ def state_at(facts: Facts, partition: Partition, instant_us: int) -> PartitionSt
             return PartitionState(run.leader, run.term, run.isr)
     if following is None:
         return None
-    moved = following.leader != following.previous_leader
-    before = following.term if following.term is None or not moved else following.term - 1
-    return PartitionState(following.previous_leader, before, following.previous_isr)
+    return PartitionState(following.previous_leader, term_before(facts, following), following.previous_isr)
+
+
+def term_before(facts: Facts, event: Control, preceding: Control | None = None) -> int | None:
+    """The leader epoch before a change: by the change before it; else it is one less where a leader was named.
+
+    Not known where the change may hide others, or where it dropped a replica in ZooKeeper mode: the controller raises the epoch then,
+    the leader does not.
+    """
+    if preceding is not None and preceding.term is not None:
+        return preceding.term
+    if event.term is None or not facts.is_exact(event):
+        return None
+    if event.leader != event.previous_leader:
+        return event.term - 1
+    return None if event.source == ControlSourceName.ZOOKEEPER and removed(event) else event.term
 
 
 def partitions(facts: Facts) -> list[Partition]:

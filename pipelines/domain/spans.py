@@ -2,7 +2,7 @@
 
 The rule: probes of one partition, kind and lane come in in the order of their issue. Equal neighbours share a run; a run is cut
 
-- when outcome, code, leader, term, `is_answered`, the ISR or the replicas change,
+- when outcome, code, leader, term, `is_answered`, the ISR, the replicas or the topic's identity change,
 - when a sequence is missing or the issue is not exactly one period after the one before, so that the issue of every probe in a
   run is known: `started_at_us + (sequence - first_sequence) * period_us`,
 - in write lanes, when a position is not the one before plus one, so that the position of every record in a run is known,
@@ -57,6 +57,7 @@ class Decided(NamedTuple):
     term: int | None = None
     isr: tuple[str, ...] | None = None
     replicas: tuple[str, ...] | None = None
+    topic_id: str | None = None
     position: int | str | None = None
     sent_at_us: int | None = None
     server_at_us: int | None = None
@@ -142,7 +143,7 @@ class SpanBuilder:
 
     def _continues(self, run: "_Run", last: Decided, probe: Decided) -> bool:
         return (
-            probe[3:10] == last[3:10]  # outcome, code, is_answered, leader, term, isr, replicas
+            probe[3:11] == last[3:11]  # outcome, code, is_answered, leader, term, isr, replicas, topic_id
             and probe.sequence == last.sequence + 1
             and probe.issued_at_us == last.issued_at_us + self._period_us
             and (not self._has_contiguous_positions or _is_next(last.position, probe.position))
@@ -274,6 +275,7 @@ class _Run:
             "leader": first.leader,
             "isr": first.isr,
             "replicas": first.replicas,
+            "topic_id": first.topic_id,
             "first_server_at_us": first.server_at_us,
             "last_server_at_us": last.server_at_us,
             "clock_offset_us_min": clock_min,

@@ -5,10 +5,11 @@ the leader has not yet dropped it from the ISR, nothing is acknowledged, althoug
 is not serving (see `brokers`) is in the ISR of a partition that it does not lead, acks=all writes of it are stalled. The window
 begins with the absence; it ends when the change without that broker has reached the leader, or when the broker serves again.
 
-The change is decided at the controller and felt at the leader. Other partitions of the same leader say when: a leader takes the
-metadata log in order, so when acks=all writes of one of them go on after a change in the same batch or a later one, or when it
-answers in an epoch that began there, the earlier changes have reached it. Where there is no such partition, the first answer beside
-metadata without the broker has to do, and one more period.
+The change is decided at the controller and felt at the leader. Where decisions are read from the metadata log, other partitions of the
+same leader say when: a leader takes the log in order, so when acks=all writes of one of them go on after a change in the same batch or
+a later one, or when it answers in an epoch that began there, the earlier changes have reached it. (In ZooKeeper mode the controller
+sends each leader requests of its own, in no order that znodes show: a partition says nothing of another.) Where there is no such
+partition, the first answer beside metadata without the broker has to do, and one more period.
 
 Worked example, in ms: broker 2 is absent from [90, 160]; at 8050 partition u4, led by 1, loses 2 from its ISR; a probed partition
 led by 1 loses it in the same batch and is acknowledged again by 8090. u4's acks=all writes are stalled from [90, 160] to
@@ -24,7 +25,7 @@ from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import is_good
 from pipelines.domain.intervals import Bounds, known
 from pipelines.domain.leadership import leader_changes
-from pipelines.domain.observations import Control, Kind, Lane, Probes
+from pipelines.domain.observations import FOLLOWED_IN_ORDER, Control, Kind, Lane, Probes
 from pipelines.domain.replication import partitions, state_at
 from pipelines.domain.sequences import number
 from pipelines.domain.unavailability import Outage
@@ -101,19 +102,27 @@ def _removal(facts: Facts, absence: Absence, partition: Partition) -> Control | 
     return None
 
 
+Batch = tuple[str | None, int, int, int]
+"""What decisions of one batch share: the writer, the instants that its one stamp stands for, and when it was seen."""
+
+
 @dataclass(slots=True)
 class _Followed:
     """By when leaders had certainly followed the metadata log, and how far: (leader, change, instant), asked again and again."""
 
-    by_stamp: dict[tuple[str, int], int] = field(default_factory=dict)
+    by_stamp: dict[tuple[str, Batch], int] = field(default_factory=dict)
     by_offset: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    by_change: dict[Control, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, releases: Iterable[tuple[str, Control, int]]) -> "_Followed":
         """Sorted so that a question takes no longer for ten thousand partitions than for ten."""
         found = cls()
         for leader, change, by_us in releases:
-            key = (leader, change.started_at_us)
+            found.by_change[change] = min(by_us, found.by_change.get(change, by_us))
+            if change.source not in FOLLOWED_IN_ORDER:
+                continue
+            key = (leader, _batch(change))
             found.by_stamp[key] = min(by_us, found.by_stamp.get(key, by_us))
             found.by_offset.setdefault(leader, []).append((_offset(change), by_us))
         for leader, offsets in found.by_offset.items():
@@ -124,11 +133,13 @@ class _Followed:
         return found
 
     def by(self, leader: str, change: Control) -> int | None:
-        """The earliest instant by which a leader had followed a change: by the same batch (one stamp), or a later offset."""
+        """The earliest instant by which a leader had followed a change: by itself, the same batch (one stamp), or a later offset."""
+        if change.source not in FOLLOWED_IN_ORDER:
+            return self.by_change.get(change)
         offsets = self.by_offset.get(leader, [])
         index = bisect_left(offsets, (_offset(change), -1)) if change.position is not None else len(offsets)
         later = offsets[index][1] if index < len(offsets) else None
-        return min(known(later, self.by_stamp.get((leader, change.started_at_us))), default=None)
+        return min(known(later, self.by_stamp.get((leader, _batch(change)))), default=None)
 
 
 def _followed(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absence) -> _Followed:
@@ -170,6 +181,10 @@ def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Cont
         if is_good(run) and run.isr is not None and absence.broker not in run.isr and run.first_decided_at_us >= low
     ]
     return Bounds(low, min(shown, default=None))
+
+
+def _batch(event: Control) -> Batch:
+    return event.stamped_by, event.started_at_us, event.ended_at_us, event.seen_at_us
 
 
 def _offset(event: Control) -> int:

@@ -11,11 +11,12 @@ from pipelines.domain.brokers import Absence, touches
 from pipelines.domain.facts import Partition, Stream
 from pipelines.domain.goods import GoodRun, is_good
 from pipelines.domain.intervals import Bounds, duration
-from pipelines.domain.observations import Control, Kind, Lane, Probes
+from pipelines.domain.observations import Control, ControlSourceName, Kind, Lane, Probes
 from pipelines.domain.unavailability import Outage
 
 LEADER_UNAVAILABLE = "leader_unavailable"
 ACKS_ALL_STALLED = "acks_all_stalled"
+UNDER_MIN_ISR = "under_min_isr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +101,9 @@ def at(event: Control) -> Bounds:
 
 def proof_of(absence: Absence | None, *changes: Control | None) -> tuple[str, ...]:
     """The rows that a window rests on."""
-    offsets = (f"metadata log offset {one.position}" for one in changes if one and one.position is not None)
+    offsets = (f"{_place(one)} {one.position}" for one in changes if one and one.position is not None)
     return (*(absence.rows if absence else ()), *offsets)
+
+
+def _place(change: Control) -> str:
+    return "zxid" if change.source == ControlSourceName.ZOOKEEPER else "metadata log offset"

@@ -16,7 +16,7 @@ from pathlib import Path
 from pipelines.errors import DownloadError
 from pipelines.resources import resource
 
-SETS = ("kafka", "spark")
+SETS = ("kafka", "kafka-zookeeper", "spark")
 AGENT_CLASSIFIER = "javaagent"
 
 _LINE = re.compile(r"^(?P<coordinate>[\w.\-]+:[\w.\-]+:[\w.\-]+(:[\w.\-]+)?) sha256:(?P<sha256>[0-9a-f]{64})$")

@@ -15,20 +15,18 @@ from pathlib import Path
 from pipelines.jars import JarSet
 from pipelines.java import Java
 
-PREFIX = "kafka-"
-
 # The agent changes no class (it only reads MBeans), which is what the JVM wants to be told, both times, before it archives and
 # takes from an archive in a process that has one.
 _WITH_AGENT = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+AllowArchivingWithJavaAgent")
 
 
-def archive_path(java: Java, jar_set: JarSet, flags: tuple[str, ...]) -> Path:
-    """Where the archive for this Java, these JARs and these flags is, or will be."""
+def archive_path(java: Java, jar_set: JarSet, flags: tuple[str, ...], kind: str = "kafka") -> Path:
+    """Where the archive for this Java, these JARs and these flags is, or will be; archives of one kind replace each other."""
     digest = hashlib.sha256(repr((java.version, str(java.home), flags)).encode())
     for path in jar_set.paths:
         status = path.stat()
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return jar_set.folder.parent / "classes" / f"{PREFIX}{digest.hexdigest()[:16]}.jsa"
+    return jar_set.folder.parent / "classes" / f"{kind}-{digest.hexdigest()[:16]}.jsa"
 
 
 def using(path: Path) -> tuple[str, ...]:
@@ -42,11 +40,12 @@ def making(path: Path) -> tuple[str, ...]:
 
 
 def publish(made: Path, path: Path) -> bool:
-    """Gives a made archive its name and removes older ones; False when the JVM made none."""
+    """Gives a made archive its name and removes older ones of its kind; False when the JVM made none."""
     if not made.is_file():
         return False
     made.replace(path)
-    for other in path.parent.glob(f"{PREFIX}*.jsa"):
+    kind = path.stem.rpartition("-")[0]
+    for other in path.parent.glob(f"{kind}-*.jsa"):
         if other != path:
             other.unlink(missing_ok=True)
     return True

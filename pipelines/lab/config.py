@@ -1,13 +1,15 @@
 """What is a node of the lab told: its properties, its JVM's flags, its logging? Pure: no file is written here.
 
 Example: `node_properties(spec, 1, ports, data)` of the default three nodes holds `broker.rack=az1`, `min.insync.replicas=2` and
-the three controllers as voters.
+the three controllers as voters; with `LabSpec(controllers=3)` the voters are 101, 102 and 103, and node 1 is a broker only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
+from pipelines.errors import LabError
 from pipelines.lab.ports import LOOPBACK
 from pipelines.lab.security import Credentials, Login
 
@@ -15,6 +17,8 @@ CONTROLLER_LISTENER = "CONTROLLER"
 CLIENT_LISTENER = "PLAINTEXT"
 SECURE_LISTENER = "SECURE"
 SECRETS = ("password", "secret", "jaas.config")
+FIRST_CONTROLLER_ID = 101
+"""Far from the brokers' ids, so that a message about node 101 is seen to be about a controller."""
 
 HEAP = ("-Xms192m", "-Xmx512m")
 JVM_FLAGS = (
@@ -30,61 +34,111 @@ JVM_FLAGS = (
 )
 
 
+class Roles(StrEnum):
+    """What a node is; the values are those of `process.roles`."""
+
+    COMBINED = "broker,controller"
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
 @dataclass(frozen=True, slots=True)
 class LabSpec:
     """What kind of cluster is wanted.
 
     `properties` are added to every node's, `node_properties` to one node's (by id); both win over the lab's own. Every one of
-    them is read back from the running broker and must hold.
+    them is read back from the running broker or controller and must hold.
     """
 
     nodes: int = 3
+    """The brokers: 1, 2, 3, ..."""
     replicas: int = 3
     min_insync_replicas: int = 2
     properties: Mapping[str, str] = field(default_factory=dict)
     node_properties: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     login: Login | None = None
     """With a login there is a second listener, SASL_SSL, for clients that have one."""
+    controllers: int = 0
+    """Controllers of their own: 101, 102, ...; with none, every broker is a controller, too."""
+    network: bool = False
+    """Each node on a host of its own, a network namespace, so that the network between them can be cut and slowed. Needs root."""
+    zones: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The racks, by name, and the ids of the nodes in each; not given: each broker in its own, az1, az2, ..."""
+    zone_delay_ms: float = 0.0
+    """How long a packet takes from one zone to another, one way (a round trip twice that); needs `network`."""
+    own_volume_mb: int | None = None
+    """The size of a file system of its own for each node's data, so that it can be filled or turn read-only. Needs root."""
+    mode: str = "kraft"
+    """Where the metadata is: `kraft` or `zookeeper`."""
+    zookeepers: int = 1
+    """How many ZooKeeper servers, in that mode."""
+    zookeeper_properties: Mapping[str, str] = field(default_factory=dict)
+    """Added to every ZooKeeper server's."""
+
+    def __post_init__(self) -> None:
+        placed = [node_id for members in self.zones.values() for node_id in members]
+        unknown = sorted(set(placed) - set(self.all_ids))
+        twice = sorted({node_id for node_id in placed if placed.count(node_id) > 1})
+        homeless = sorted(set(self.node_ids) - set(placed)) if self.zones else []
+        if unknown or twice or homeless:
+            raise LabError(f"zones: every broker in one zone, please: no such node {unknown}, twice {twice}, in none {homeless}")
+        if self.mode != "kraft" and (self.controllers or self.network):
+            raise LabError("controllers of their own, and hosts of their own, are for a lab in KRaft mode")
+        if self.zone_delay_ms and not (self.network and self.zones):
+            raise LabError("zone_delay_ms needs zones, and network=True, for a delay between hosts needs hosts")
 
     @property
     def node_ids(self) -> range:
-        """1, 2, 3, ..."""
+        """The brokers: 1, 2, 3, ..."""
         return range(1, self.nodes + 1)
+
+    @property
+    def controller_ids(self) -> range:
+        """The controllers: 101, 102, ..., or the brokers' own ids when combined."""
+        return range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + self.controllers) if self.controllers else self.node_ids
+
+    @property
+    def all_ids(self) -> list[int]:
+        """Every node, brokers first."""
+        return sorted({*self.node_ids, *self.controller_ids})
+
+    def roles(self, node_id: int) -> Roles:
+        """What a node is."""
+        if node_id in self.node_ids:
+            return Roles.BROKER if self.controllers else Roles.COMBINED
+        return Roles.CONTROLLER
+
+    def zone(self, node_id: int) -> str | None:
+        """The rack that a node is in; None for a controller that was put into none."""
+        if not self.zones:
+            return f"az{node_id}" if node_id in self.node_ids else None
+        return next((name for name, members in self.zones.items() if node_id in members), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where a node listens, all on loopback. `secure` is there only when the lab has a login."""
+    """Where a node listens: on loopback, or on the address of its own host.
 
-    client: int
-    controller: int
+    `client` and `controller` are there when it has that role, `secure` when the lab has a login.
+    """
+
+    client: int | None
+    controller: int | None
     jolokia: int
     secure: int | None = None
+    host: str = LOOPBACK
 
 
 def node_properties(
     spec: LabSpec, node_id: int, ports: Mapping[int, Ports], data: Path, credentials: Credentials | None
 ) -> dict[str, str]:
-    """The `server.properties` of one combined broker and controller."""
-    own = ports[node_id]
-    listeners = {CLIENT_LISTENER: own.client}
-    protocols = {CLIENT_LISTENER: "PLAINTEXT", CONTROLLER_LISTENER: "PLAINTEXT"}
-    secured: dict[str, str] = {}
-    if credentials is not None and own.secure is not None:
-        listeners[SECURE_LISTENER] = own.secure
-        protocols[SECURE_LISTENER] = "SASL_SSL"
-        secured = credentials.listener_properties(SECURE_LISTENER)
-    advertised = ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in listeners.items())
+    """The `server.properties` of one node: broker, controller or both."""
+    roles = spec.roles(node_id)
     return {
-        "process.roles": "broker,controller",
+        "process.roles": roles,
         "node.id": str(node_id),
-        "broker.rack": f"az{node_id}",
         "controller.quorum.voters": voters(ports),
-        "listeners": f"{advertised},{CONTROLLER_LISTENER}://{LOOPBACK}:{own.controller}",
-        "advertised.listeners": advertised,
         "controller.listener.names": CONTROLLER_LISTENER,
-        "inter.broker.listener.name": CLIENT_LISTENER,
-        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "log.dirs": str(data),
         "default.replication.factor": str(spec.replicas),
         "min.insync.replicas": str(spec.min_insync_replicas),
@@ -95,15 +149,43 @@ def node_properties(
         # A client that misspells a topic hears so, and gets no new one.
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
-        **secured,
+        **(_controller_listener(ports[node_id]) if roles is Roles.CONTROLLER else _listeners(ports[node_id], credentials)),
+        **({} if roles is Roles.CONTROLLER else {"broker.rack": spec.zone(node_id) or ""}),
         **spec.properties,
         **spec.node_properties.get(node_id, {}),
     }
 
 
+def _controller_listener(own: Ports) -> dict[str, str]:
+    return {
+        "listeners": f"{CONTROLLER_LISTENER}://{own.host}:{own.controller}",
+        "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:PLAINTEXT",
+    }
+
+
+def _listeners(own: Ports, credentials: Credentials | None) -> dict[str, str]:
+    listeners = {CLIENT_LISTENER: own.client}
+    protocols = {CLIENT_LISTENER: "PLAINTEXT", CONTROLLER_LISTENER: "PLAINTEXT"}
+    secured: dict[str, str] = {}
+    if credentials is not None and own.secure is not None:
+        listeners[SECURE_LISTENER] = own.secure
+        protocols[SECURE_LISTENER] = "SASL_SSL"
+        secured = credentials.listener_properties(SECURE_LISTENER)
+    advertised = ",".join(f"{name}://{own.host}:{port}" for name, port in listeners.items())
+    controller = [] if own.controller is None else [f"{CONTROLLER_LISTENER}://{own.host}:{own.controller}"]
+    return {
+        "listeners": ",".join([advertised, *controller]),
+        "advertised.listeners": advertised,
+        "inter.broker.listener.name": CLIENT_LISTENER,
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        **secured,
+    }
+
+
 def voters(ports: Mapping[int, Ports]) -> str:
     """The controllers as `id@host:port`, the same on every node."""
-    return ",".join(f"{node_id}@{LOOPBACK}:{own.controller}" for node_id, own in sorted(ports.items()))
+    controllers = ((node_id, own) for node_id, own in sorted(ports.items()) if own.controller is not None)
+    return ",".join(f"{node_id}@{own.host}:{own.controller}" for node_id, own in controllers)
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
@@ -148,17 +230,15 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
-def java_command(
-    java: Path, class_path: str, agent: Path, folder: Path, jolokia_port: int, extra_flags: tuple[str, ...] = ()
-) -> list[str]:
-    """The command that runs a node whose files are in `folder`. The agent shows its metrics on loopback, and announces nothing."""
+def java_command(java: Path, class_path: str, agent: Path, folder: Path, ports: Ports, extra_flags: tuple[str, ...] = ()) -> list[str]:
+    """The command that runs a node whose files are in `folder`. The agent shows its metrics there only, and announces nothing."""
     return [
         str(java),
         *JVM_FLAGS,
         *extra_flags,
         f"-XX:ErrorFile={folder / 'hs_err.log'}",
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
-        f"-javaagent:{agent}=port={jolokia_port},host={LOOPBACK},discoveryEnabled=false",
+        f"-javaagent:{agent}=port={ports.jolokia},host={ports.host},discoveryEnabled=false",
         "-cp",
         class_path,
         "kafka.Kafka",

@@ -17,7 +17,8 @@ from typing import IO
 
 PREFIX = "lastack-lab-"
 LEFT_BEHIND_SECONDS = 24 * 3600
-LOGS = ("*.log", "server.properties", "log4j2.properties")
+LOGS = ("*.log", "*.properties")
+FOLDERS = ("node-*", "zookeeper-*")
 
 
 class LabFolder:
@@ -40,7 +41,7 @@ class LabFolder:
     def copy_logs(self, destination: Path) -> list[Path]:
         """Copies the nodes' logs and settings, not their data; returns the copies."""
         copies = []
-        for folder in sorted(self.path.glob("node-*")):
+        for folder in sorted(folder for pattern in FOLDERS for folder in self.path.glob(pattern)):
             target = destination / folder.name
             target.mkdir(parents=True, exist_ok=True)
             copies += [Path(shutil.copy2(file, target)) for pattern in LOGS for file in folder.glob(pattern)]

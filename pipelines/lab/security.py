@@ -10,6 +10,7 @@ in the folder.
 import os
 import secrets
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,8 +92,12 @@ class Credentials:
         }
 
 
-def issue(keytool: Path, folder: Path, login: Login) -> Credentials:
-    """Makes the authority, the nodes' certificate and the client's properties. Raises LabError with keytool's own words."""
+def issue(keytool: Path, folder: Path, login: Login, addresses: Sequence[str] = ()) -> Credentials:
+    """Makes the authority, the nodes' certificate and the client's properties. Raises LabError with keytool's own words.
+
+    The certificate is good for loopback and for these addresses.
+    """
+    names = ",".join([NAMES, *(f"ip:{address}" for address in addresses)])
     folder.mkdir(parents=True, exist_ok=True)
     password = secrets.token_urlsafe(18)
     authority, server, ca = folder / "ca.p12", folder / "server.p12", folder / "ca.pem"
@@ -101,9 +106,9 @@ def issue(keytool: Path, folder: Path, login: Login) -> Credentials:
     steps = (
         (authority, ["-genkeypair", "-alias", "ca", "-dname", "CN=Lastack lab CA", "-ext", "bc:c", *key]),
         (authority, ["-exportcert", "-rfc", "-alias", "ca", "-file", str(ca)]),
-        (server, ["-genkeypair", "-alias", "server", "-dname", "CN=localhost", "-ext", NAMES, *key]),
+        (server, ["-genkeypair", "-alias", "server", "-dname", "CN=localhost", "-ext", names, *key]),
         (server, ["-certreq", "-alias", "server", "-file", str(request)]),
-        (authority, ["-gencert", "-rfc", "-alias", "ca", "-ext", NAMES, "-infile", str(request), "-outfile", str(signed)]),
+        (authority, ["-gencert", "-rfc", "-alias", "ca", "-ext", names, "-infile", str(request), "-outfile", str(signed)]),
         (server, ["-importcert", "-noprompt", "-alias", "ca", "-file", str(ca)]),
         (server, ["-importcert", "-noprompt", "-alias", "server", "-file", str(signed)]),
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pipelines.errors import LabError
 from pipelines.lab.config import JVM_FLAGS
+from pipelines.lab.node import Node
 
 FORMAT_SECONDS = 60
 META = "meta.properties"
@@ -30,29 +31,26 @@ def new_kafka_id() -> str:
             return text
 
 
-def format_all(
-    java: Path, class_path: str, node_folders: Sequence[Path], node_ids: Sequence[int], cluster_id: str, arguments: Sequence[str]
-) -> None:
-    """Formats `FOLDER/data` of every node. Raises LabError with the tool's own words.
+def format_all(java: Path, class_path: str, nodes: Sequence[Node], cluster_id: str, arguments: Sequence[str]) -> None:
+    """Formats the data folder of every node. Raises LabError with the tool's own words.
 
     Args:
         java: the program that runs the tool.
         class_path: Kafka's JARs.
-        node_folders: each holds its `server.properties`.
-        node_ids: in the same order.
+        nodes: each has its `server.properties` already; the tool runs for the first of them.
         cluster_id: in Kafka's form.
         arguments: more of the tool's own, such as `--add-scram`.
     """
-    first, *others = node_folders
+    first, *others = nodes
     tool = [str(java), *JVM_FLAGS, "-cp", class_path, "kafka.tools.StorageTool"]
-    command = [*tool, "format", "--cluster-id", cluster_id, "--config", str(first / "server.properties"), *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_SECONDS, check=False, cwd=first)
-    if answer.returncode != 0 or not (first / "data" / META).is_file():
-        raise LabError(f"Kafka's StorageTool could not format {first / 'data'}: {(answer.stdout + answer.stderr).strip()}")
-    for folder, node_id in zip(others, node_ids[1:], strict=True):
-        shutil.copytree(first / "data", folder / "data")
-        meta = folder / "data" / META
-        text = _set(_set(meta.read_text(), "node.id", str(node_id)), "directory.id", new_kafka_id())
+    command = [*tool, "format", "--cluster-id", cluster_id, "--config", str(first.folder / "server.properties"), *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_SECONDS, check=False, cwd=first.folder)
+    if answer.returncode != 0 or not (first.data_dir / META).is_file():
+        raise LabError(f"Kafka's StorageTool could not format {first.data_dir}: {(answer.stdout + answer.stderr).strip()}")
+    for node in others:
+        shutil.copytree(first.data_dir, node.data_dir)
+        meta = node.data_dir / META
+        text = _set(_set(meta.read_text(), "node.id", str(node.node_id)), "directory.id", new_kafka_id())
         meta.write_text(text)
 
 

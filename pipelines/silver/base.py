@@ -8,7 +8,6 @@ from typing import Any
 from pipelines.domain import clock
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.facts import Facts, Partition
-from pipelines.domain.incidents import incident_of
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.phases import Recovery
 
@@ -79,6 +78,6 @@ def why(recovery: Recovery) -> Row:
     }
 
 
-def incident(derivation: Derivation, start: Bounds, end: Bounds) -> Row:
-    """The column that says to which incident a span belongs."""
-    return {"incident_id": incident_of(derivation.incidents, start, end)}
+def incident(derivation: Derivation, start: Bounds, end: Bounds, prober_id: str | None = None) -> Row:
+    """The column that says to which incident a span belongs; one of a prober stands on that prober's clock."""
+    return {"incident_id": derivation.incident_of(prober_id, start, end)}

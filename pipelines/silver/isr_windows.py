@@ -7,7 +7,6 @@ from pipelines.domain.clock import microseconds
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.facts import Partition
 from pipelines.domain.intervals import Bounds
-from pipelines.domain.names import identity
 from pipelines.domain.replication import RULE_VERSION, OutOfSync
 from pipelines.silver.base import Row, cluster, incident, shard, span
 
@@ -22,7 +21,7 @@ def rows(derivation: Derivation) -> Iterator[Row]:
         yield {
             **cluster(facts),
             **shard(one.partition),
-            "window_id": identity(facts.cluster_id, one.partition.resource, one.partition.shard, one.replica, one.start.low),
+            "window_id": one.window_id,
             "replica": one.replica,
             "cause": one.cause,
             **span(one.start, one.end),
@@ -38,6 +37,7 @@ def seed(row: dict[str, Any]) -> OutOfSync:
     """A row of the table, taken back as a span that was open when the facts begin."""
     start = Bounds(microseconds(row["started_at_min"]), microseconds(row["started_at_max"]))
     return OutOfSync(
+        row["window_id"],
         Partition(row["resource"], row["shard"]),
         row["replica"],
         row["cause"],

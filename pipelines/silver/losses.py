@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from pipelines.domain.data_loss import RULE_VERSION, Loss
 from pipelines.domain.derivation import Derivation
-from pipelines.domain.incidents import incident_of
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.names import identity, outage_id
 from pipelines.silver.base import Row, cluster, instant, lasting, shard
+from pipelines.silver.partition_windows import window_id
 
 TABLE = "silver.losses"
 COLUMN = "checked_at"
@@ -18,6 +18,8 @@ def rows(derivation: Derivation) -> Iterator[Row]:
     facts = derivation.facts
     for one in derivation.losses:
         belongs_to = outage_id(facts.cluster_id, one.stream, one.outage) if one.outage else None
+        if one.window is not None:
+            belongs_to = window_id(facts.cluster_id, one.window)
         yield {
             **cluster(facts),
             **shard(one.stream.partition),
@@ -26,6 +28,7 @@ def rows(derivation: Derivation) -> Iterator[Row]:
             "loss_id": _loss_id(facts.cluster_id, one, belongs_to),
             "verdict": one.verdict,
             "evidence": one.evidence,
+            "reason": one.reason,
             "records_min": one.records.low,
             "records_max": one.records.high,
             **lasting("rpo", one.span),
@@ -48,9 +51,12 @@ def _loss_id(cluster_id: str, one: Loss, belongs_to: str | None) -> str:
 
 
 def _incident(derivation: Derivation, one: Loss) -> str | None:
+    prober_id = one.stream.prober_id
     if one.outage is not None:
-        return incident_of(derivation.incidents, one.outage.start, one.outage.end)
+        return derivation.incident_of(prober_id, one.outage.start, one.outage.end)
+    if one.window is not None:
+        return derivation.incident_of(prober_id, one.window.start, one.window.end)
     begin, end = one.acked_from_us, one.acked_to_us
     if begin is None or end is None:
         return None
-    return incident_of(derivation.incidents, Bounds(begin, begin), Bounds(end, end))
+    return derivation.incident_of(prober_id, Bounds(begin, begin), Bounds(end, end))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pipelines.domain.bounding import Bounding, bounding
 from pipelines.domain.derivation import Derivation, Explained
 from pipelines.domain.names import outage_id
 from pipelines.domain.observations import Kind
@@ -23,7 +24,12 @@ def rows(derivation: Derivation) -> Iterator[Row]:
             **lasting("rto", one.outage.rto),
             **_counts(one.outage),
             **why(one.recovery),
-            **incident(derivation, one.outage.start, one.outage.end),
+            "view": str(one.view.agreement),
+            "seen_by": list(one.view.seen_by),
+            "unseen_by": list(one.view.unseen_by),
+            "contradicted_by": list(one.view.contradicted_by),
+            **_probes(bounding(derivation.facts.probes[one.stream], one.outage)),
+            **incident(derivation, one.outage.start, one.outage.end, one.stream.prober_id),
             "rule_version": RULE_VERSION,
         }
 
@@ -56,4 +62,14 @@ def _counts(outage: Outage) -> Row:
         "leader_after": after.leader if after else None,
         "term_before": before.term if before else None,
         "term_after": after.term if after else None,
+    }
+
+
+def _probes(found: Bounding) -> Row:
+    return {
+        "clock_id": found.clock_id,
+        "last_good_probe": found.last_good,
+        "first_bad_probe": found.first_bad,
+        "last_bad_probe": found.last_bad,
+        "first_good_probe": found.first_good,
     }

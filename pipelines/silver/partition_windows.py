@@ -6,7 +6,7 @@ from pipelines.domain.derivation import Derivation
 from pipelines.domain.leadership import RULE_VERSION
 from pipelines.domain.names import identity
 from pipelines.domain.observations import Kind
-from pipelines.domain.windows import ACKS_ALL_STALLED, PartitionWindow
+from pipelines.domain.windows import LEADER_UNAVAILABLE, PartitionWindow
 from pipelines.silver.base import Row, cluster, incident, lasting, shard, span, why
 
 TABLE = "silver.partition_windows"
@@ -27,7 +27,7 @@ def rows(derivation: Derivation) -> Iterator[Row]:
             **shard(one.partition),
             "window_id": window_id(derivation.facts.cluster_id, one),
             "window": one.window,
-            "kind": Kind.DURABLE_WRITE if one.window == ACKS_ALL_STALLED else Kind.LEADER,
+            "kind": Kind.LEADER if one.window == LEADER_UNAVAILABLE else Kind.DURABLE_WRITE,
             "evidence": one.evidence,
             **span(one.start, one.end),
             **lasting("duration", one.length),

@@ -28,16 +28,34 @@ outages AS (
         IF(BOOL_OR(cause = 'leader_failed'), 'leader_failed', MODE(cause, TRUE)) AS cause,
         MODE(broker, TRUE) AS broker,
         COUNT(*) AS outages,
-        COUNT(DISTINCT resource, shard) AS partitions,
-        COUNT(DISTINCT CASE WHEN lane != 'watch' THEN STRUCT(resource, shard) END) AS partitions_probed,
+        -- A partition was hit where the service was not there, not where one prober alone did not reach it.
+        COUNT(
+            DISTINCT CASE WHEN kind != 'controller' AND cause != 'prober_alone' THEN STRUCT(resource, shard) END
+        ) AS partitions,
+        COUNT(
+            DISTINCT CASE WHEN lane IN ('raw', 'client', 'read') AND cause != 'prober_alone' THEN STRUCT(resource, shard) END
+        ) AS partitions_probed,
         SORT_ARRAY(COLLECT_SET(kind)) AS kinds,
-        MAX(rto_ms_min) AS worst_rto_ms_min,
-        IF(COUNT(rto_ms_max) = COUNT(*), MAX(rto_ms_max), NULL) AS worst_rto_ms_max,
+        -- What one prober alone was not served is no outage of the service; the controller's own counts where there is nothing else.
+        COALESCE(
+            MAX(rto_ms_min) FILTER (WHERE kind != 'controller' AND cause != 'prober_alone'),
+            MAX(rto_ms_min) FILTER (WHERE kind = 'controller')
+        ) AS worst_rto_ms_min,
+        CASE
+            WHEN BOOL_OR(kind != 'controller' AND cause != 'prober_alone')
+                THEN
+                    IF(
+                        BOOL_OR(rto_ms_max IS NULL AND kind != 'controller' AND cause != 'prober_alone'), NULL,
+                        MAX(rto_ms_max) FILTER (WHERE kind != 'controller' AND cause != 'prober_alone')
+                    )
+            WHEN BOOL_OR(rto_ms_max IS NULL AND kind = 'controller') THEN NULL
+            ELSE MAX(rto_ms_max) FILTER (WHERE kind = 'controller')
+        END AS worst_rto_ms_max,
         MIN_BY(
             loss_verdict,
             CASE loss_verdict
                 WHEN 'LOST' THEN 1 WHEN 'STRANDED' THEN 2 WHEN 'UNCHECKABLE' THEN 3 WHEN 'UNCHECKED' THEN 4
-                WHEN 'DELETED_BY_POLICY' THEN 5 ELSE 6
+                WHEN 'NOT_STORED' THEN 5 WHEN 'DELETED_BY_POLICY' THEN 6 ELSE 7
             END
         ) FILTER (WHERE lane IN ('raw', 'client')) AS loss_verdict
     FROM gold_outages
@@ -67,6 +85,6 @@ SELECT
     losses.lost_records_max,
     losses.rpo_ms_min,
     losses.rpo_ms_max,
-    'incident-1' AS rule_version
+    'incident-3' AS rule_version
 FROM outages
 LEFT JOIN losses ON outages.incident_id = losses.incident_id

@@ -10,6 +10,7 @@ SELECT
     lane,
     verdict,
     evidence,
+    reason,
     records_min,
     records_max,
     rpo_ms_min,

@@ -1,5 +1,5 @@
 -- One row per prober, partition, kind, lane and outage, and per inferred span of a partition: RTO with bounds and phases, and losses.
--- Key: outage_id. Inputs: silver.outage_windows, silver.partition_windows, silver.losses, silver.events.
+-- Key: outage_id. Inputs: silver.outage_windows, silver.partition_windows, silver.controller_windows, silver.losses, silver.events.
 WITH probed AS (
     SELECT
         outage_id, system, cluster_id, resource, shard, kind, lane, prober_id, evidence,
@@ -8,7 +8,7 @@ WITH probed AS (
         bad_probes, rejected_probes, answered_probes, void_probes, flaps, codes,
         leader_before, leader_after, term_before, term_after,
         broker, cause, fenced_at_min, fenced_at_max, elected_at_min, elected_at_max, known_at_min, known_at_max,
-        is_clean_election, incident_id, rule_version
+        is_clean_election, view, seen_by, unseen_by, contradicted_by, incident_id, rule_version
     FROM silver_outage_windows
     WHERE kind != 'leader'
 ),
@@ -24,9 +24,29 @@ inferred AS (
         CAST(0 AS BIGINT) AS void_probes, CAST(0 AS BIGINT) AS flaps, CAST(ARRAY() AS ARRAY<STRING>) AS codes,
         leader_before, leader_after, term_before, term_after,
         broker, cause, fenced_at_min, fenced_at_max, elected_at_min, elected_at_max, known_at_min, known_at_max,
-        is_clean_election, incident_id, rule_version
+        is_clean_election, CAST(NULL AS STRING) AS view, CAST(NULL AS ARRAY<STRING>) AS seen_by,
+        CAST(NULL AS ARRAY<STRING>) AS unseen_by, CAST(NULL AS ARRAY<STRING>) AS contradicted_by, incident_id, rule_version
     FROM silver_partition_windows
     WHERE window = 'leader_unavailable' OR evidence = 'inferred'
+),
+
+-- The controller is a service of its own: while there is none, writes go on and elections wait.
+controllers AS (
+    SELECT
+        window_id AS outage_id, system, cluster_id, '(controller)' AS resource, '0' AS shard, 'controller' AS kind, 'control' AS lane,
+        CAST(NULL AS STRING) AS prober_id, 'control_plane' AS evidence,
+        started_at_min, started_at_max, ended_at_min, ended_at_max,
+        duration_ms_min AS rto_ms_min, duration_ms_max AS rto_ms_max, duration_ms_min AS downtime_ms_min, is_open,
+        CAST(0 AS BIGINT) AS bad_probes, CAST(0 AS BIGINT) AS rejected_probes, CAST(0 AS BIGINT) AS answered_probes,
+        CAST(0 AS BIGINT) AS void_probes, CAST(0 AS BIGINT) AS flaps, CAST(ARRAY() AS ARRAY<STRING>) AS codes,
+        controller_before AS leader_before, controller_after AS leader_after, term_before, term_after,
+        controller_before AS broker, cause,
+        CAST(NULL AS TIMESTAMP) AS fenced_at_min, CAST(NULL AS TIMESTAMP) AS fenced_at_max,
+        CAST(NULL AS TIMESTAMP) AS elected_at_min, CAST(NULL AS TIMESTAMP) AS elected_at_max,
+        CAST(NULL AS TIMESTAMP) AS known_at_min, CAST(NULL AS TIMESTAMP) AS known_at_max,
+        CAST(NULL AS BOOLEAN) AS is_clean_election, CAST(NULL AS STRING) AS view, CAST(NULL AS ARRAY<STRING>) AS seen_by,
+        CAST(NULL AS ARRAY<STRING>) AS unseen_by, CAST(NULL AS ARRAY<STRING>) AS contradicted_by, incident_id, rule_version
+    FROM silver_controller_windows
 ),
 
 -- A phase whose boundaries do not apply is NULL, never 0 (GREATEST alone would pass over a NULL).
@@ -48,7 +68,9 @@ outages AS (
         SELECT * FROM probed
         UNION ALL
         SELECT * FROM inferred
-    ) AS both_views
+        UNION ALL
+        SELECT * FROM controllers
+    ) AS all_views
 ),
 
 -- The worst finding of an outage: anything lost, then what could not be decided, then all present.
@@ -57,7 +79,10 @@ findings AS (
         outage_id,
         MIN_BY(
             verdict,
-            CASE verdict WHEN 'LOST' THEN 1 WHEN 'STRANDED' THEN 2 WHEN 'UNCHECKABLE' THEN 3 WHEN 'DELETED_BY_POLICY' THEN 4 ELSE 5 END
+            CASE verdict
+                WHEN 'LOST' THEN 1 WHEN 'STRANDED' THEN 2 WHEN 'UNCHECKABLE' THEN 3 WHEN 'NOT_STORED' THEN 4
+                WHEN 'DELETED_BY_POLICY' THEN 5 ELSE 6
+            END
         ) AS loss_verdict,
         SUM(records_min) AS lost_records_min,
         IF(COUNT(records_max) = COUNT(*), SUM(records_max), NULL) AS lost_records_max,
@@ -126,6 +151,10 @@ SELECT
     outages.known_at_min,
     outages.known_at_max,
     outages.is_clean_election,
+    outages.view,
+    outages.seen_by,
+    outages.unseen_by,
+    outages.contradicted_by,
     IF(
         outages.started_at_max IS NULL OR outages.fenced_at_min IS NULL, NULL,
         GREATEST(0, UNIX_MICROS(outages.fenced_at_min) - UNIX_MICROS(outages.started_at_max)) / 1000
@@ -158,7 +187,10 @@ SELECT
         outages.last_boundary_at_min IS NULL OR outages.ended_at_max IS NULL, NULL,
         GREATEST(0, UNIX_MICROS(outages.ended_at_max) - UNIX_MICROS(outages.last_boundary_at_min)) / 1000
     ) AS first_write_ms_max,
-    COALESCE(findings.loss_verdict, committed.loss_verdict, 'UNCHECKED') AS loss_verdict,
+    IF(
+        outages.lane = 'control', 'NOT_APPLICABLE', COALESCE(findings.loss_verdict, committed.loss_verdict, 'UNCHECKED')
+    ) AS loss_verdict,
+    CASE WHEN outages.lane IN ('raw', 'client') THEN 'acknowledged' WHEN outages.lane = 'watch' THEN 'committed' END AS loss_scope,
     COALESCE(findings.lost_records_min, committed.lost_records_min) AS lost_records_min,
     COALESCE(findings.lost_records_max, committed.lost_records_max) AS lost_records_max,
     COALESCE(findings.rpo_ms_min, committed.rpo_ms_min) AS rpo_ms_min,

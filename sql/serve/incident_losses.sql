@@ -6,6 +6,6 @@ SELECT
 FROM gold.losses
 WHERE incident_id = getvariable('incident_id')
 ORDER BY
-    list_position(['LOST', 'STRANDED', 'UNCHECKABLE', 'DELETED_BY_POLICY', 'PRESENT'], verdict),
+    list_position(['LOST', 'STRANDED', 'UNCHECKABLE', 'NOT_STORED', 'DELETED_BY_POLICY', 'PRESENT'], verdict),
     records_min DESC, resource ASC, shard ASC, lane ASC
 LIMIT getvariable('limit')

@@ -1,5 +1,6 @@
 -- How long the outages of an incident lasted, by kind of service: all of them, also those that are too many to be listed.
 -- The quantiles of both bounds bound the quantile of the truth. NULL maximum: nothing bounds at least one of the outages.
+-- The controller's own outage and what one prober alone was not served are no outages of a partition: they are in neither.
 -- Grain: one row per kind, lane and whether it is inferred. Parameters: incident_id. Inputs: gold.outages.
 SELECT
     kind,
@@ -18,6 +19,6 @@ SELECT
     min(rto_ms_min) AS least_ms_min,
     min(rto_ms_max) AS least_ms_max
 FROM gold.outages
-WHERE incident_id = getvariable('incident_id')
+WHERE incident_id = getvariable('incident_id') AND kind != 'controller' AND cause != 'prober_alone'
 GROUP BY kind, lane, evidence = 'inferred'
 ORDER BY worst_ms_min DESC

@@ -4,5 +4,5 @@ SELECT *
 FROM gold.losses
 WHERE cluster_id = getvariable('cluster_id') AND checked_at >= getvariable('since')
 ORDER BY
-    list_position(['LOST', 'STRANDED', 'UNCHECKABLE', 'DELETED_BY_POLICY', 'PRESENT'], verdict),
+    list_position(['LOST', 'STRANDED', 'UNCHECKABLE', 'NOT_STORED', 'DELETED_BY_POLICY', 'PRESENT'], verdict),
     records_min DESC, resource ASC, try_cast(shard AS BIGINT) ASC, shard ASC, lane ASC

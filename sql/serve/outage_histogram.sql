@@ -1,5 +1,5 @@
 -- How long outages lasted, in cumulative buckets of seconds: for the histogram of /metrics. Both bounds are counted apart;
--- outages that are open, or that nothing bounds, are in neither.
+-- outages that are open, that nothing bounds, or that one prober saw alone, are in neither.
 -- Grain: one row per cluster, kind, lane, bound and bucket. Parameters: buckets (upper edges in seconds). Inputs: gold.outages.
 WITH bounded AS (
     SELECT
@@ -10,7 +10,7 @@ WITH bounded AS (
         unnest(['min', 'max']) AS bound,
         unnest([rto_ms_min, rto_ms_max]) / 1000 AS seconds
     FROM gold.outages
-    WHERE NOT is_open AND rto_ms_max IS NOT NULL
+    WHERE NOT is_open AND rto_ms_max IS NOT NULL AND cause != 'prober_alone'
 ),
 
 edges AS (

@@ -107,7 +107,7 @@ def test_a_damaged_batch_at_the_end_is_not_there_yet_and_one_in_the_middle_is_an
 
 def test_a_folder_without_a_log_is_said_at_once(tmp_path: Path, defined: Definitions) -> None:
     with pytest.raises(UsageError, match=r"--metadata-log .*no __cluster_metadata-0 in it"):
-        MetadataLog(tmp_path, defined, 0)
+        MetadataLog(tmp_path, defined)
     folder = golden_folder("snapshots", tmp_path)
     assert folder_of(tmp_path) == folder_of(folder) == folder
 
@@ -115,7 +115,7 @@ def test_a_folder_without_a_log_is_said_at_once(tmp_path: Path, defined: Definit
 def test_a_recorded_log_with_snapshot_and_rotation_ends_where_kafka_had_it(tmp_path: Path, defined: Definitions) -> None:
     async def story() -> None:
         folder = golden_folder("snapshots", tmp_path)
-        reader = follow(MetadataLog(folder, defined, 0, poll_seconds=0.01))
+        reader = follow(MetadataLog(folder, defined, poll_seconds=0.01, from_begin=True))
         await reader.until(lambda: "88" in reader.positions, "the last partition that was created")
         # The snapshot at 68 is state; what follows it is read from the first segment, and then from the second.
         assert reader.positions[0] == "70"
@@ -129,7 +129,7 @@ def test_a_recorded_log_with_snapshot_and_rotation_ends_where_kafka_had_it(tmp_p
 def test_a_torn_batch_is_read_when_it_is_whole(tmp_path: Path, defined: Definitions) -> None:
     async def story() -> None:
         path = folder_with(tmp_path, first_batch(defined)) / FIRST
-        reader = follow(MetadataLog(tmp_path, defined, NOW * 1000 + 1000, poll_seconds=0.01))
+        reader = follow(MetadataLog(tmp_path, defined, poll_seconds=0.01))
         await reader.until(lambda: bool(reader.got), "the first sign of life")
         more = batch_bytes(2, NOW + 1, [change(defined, leader=3)])
         append(path, more[:40])
@@ -145,7 +145,7 @@ def test_a_torn_batch_is_read_when_it_is_whole(tmp_path: Path, defined: Definiti
 def test_a_new_segment_is_gone_on_with(tmp_path: Path, defined: Definitions) -> None:
     async def story() -> None:
         folder = folder_with(tmp_path, first_batch(defined))
-        reader = follow(MetadataLog(folder, defined, NOW * 1000 + 1000, poll_seconds=0.01))
+        reader = follow(MetadataLog(folder, defined, poll_seconds=0.01))
         await reader.until(lambda: bool(reader.got), "the first sign of life")
         append(folder / FIRST, batch_bytes(2, NOW + 1, [change(defined, leader=3)]))
         (folder / "00000000000000000003.log").write_bytes(batch_bytes(3, NOW + 2, [change(defined, leader=1)]))
@@ -162,7 +162,7 @@ def test_a_truncated_log_is_read_again_and_only_what_is_new_is_told(tmp_path: Pa
     async def story() -> None:
         folder = folder_with(tmp_path, first_batch(defined))
         path = folder / FIRST
-        reader = follow(MetadataLog(folder, defined, NOW * 1000 + 1000, poll_seconds=0.01))
+        reader = follow(MetadataLog(folder, defined, poll_seconds=0.01))
         await reader.until(lambda: bool(reader.got), "the first sign of life")
         kept = batch_bytes(2, NOW + 1, [change(defined, leader=3)])
         append(path, kept + batch_bytes(3, NOW + 2, [change(defined, leader=1)]))
@@ -187,7 +187,7 @@ def test_a_deleted_stretch_is_told_by_the_snapshot_with_wide_bounds(tmp_path: Pa
         cut = (folder / FIRST).read_bytes()
         batches, _ = read(cut)
         (folder / FIRST).write_bytes(cut[: sum(one.size for one in batches if one.next_offset <= 40)])
-        reader = follow(MetadataLog(folder, defined, 2**62, poll_seconds=0.01))
+        reader = follow(MetadataLog(folder, defined, poll_seconds=0.01))
         await reader.until(lambda: bool(reader.got), "the first sign of life")
         saved = await reader.stop()
 
@@ -196,7 +196,7 @@ def test_a_deleted_stretch_is_told_by_the_snapshot_with_wide_bounds(tmp_path: Pa
         folder = golden_folder("snapshots", late)
         (folder / FIRST).unlink()
         append(folder / "00000000000000000068.log", b"")
-        again = follow(MetadataLog(folder, defined, 0, poll_seconds=0.01), saved)
+        again = follow(MetadataLog(folder, defined, poll_seconds=0.01), saved)
         await again.until(lambda: any(one.is_cut for one in again.got), "the cut")
         (cut_one,) = [one for one in again.got if one.is_cut]
         assert {one.position for one in cut_one.decisions} == {"67"}
@@ -209,11 +209,11 @@ def test_a_deleted_stretch_is_told_by_the_snapshot_with_wide_bounds(tmp_path: Pa
 def test_a_restart_goes_on_where_it_was_saved(tmp_path: Path, defined: Definitions) -> None:
     async def story() -> None:
         folder = folder_with(tmp_path, first_batch(defined) + batch_bytes(2, NOW + 1, [change(defined, leader=3)]))
-        reader = follow(MetadataLog(folder, defined, 2**62, poll_seconds=0.01))
+        reader = follow(MetadataLog(folder, defined, poll_seconds=0.01))
         await reader.until(lambda: bool(reader.got), "the first sign of life")
         saved = await reader.stop()
         append(folder / FIRST, batch_bytes(3, NOW + 2, [change(defined, leader=1)]))
-        again = follow(MetadataLog(folder, defined, 2**62, poll_seconds=0.01), saved)
+        again = follow(MetadataLog(folder, defined, poll_seconds=0.01), saved)
         await again.until(lambda: again.positions == ["3"], "what was decided while nobody read")
         assert (again.decisions[0].previous_leader, again.decisions[0].term) == ("3", 6)
         await again.stop()
@@ -224,14 +224,14 @@ def test_a_restart_goes_on_where_it_was_saved(tmp_path: Path, defined: Definitio
 def test_a_restart_after_a_truncation_does_not_go_on_in_another_history(tmp_path: Path, defined: Definitions) -> None:
     async def story() -> None:
         folder = folder_with(tmp_path, first_batch(defined) + batch_bytes(2, NOW + 1, [change(defined, leader=3)]))
-        reader = follow(MetadataLog(folder, defined, 2**62, poll_seconds=0.01))
+        reader = follow(MetadataLog(folder, defined, poll_seconds=0.01))
         await reader.until(lambda: bool(reader.got), "the first sign of life")
         saved = await reader.stop()
         other = batch_bytes(2, NOW + 9, [change(defined, isr=[2])], epoch=2) + batch_bytes(
             3, NOW + 9, [change(defined, leader=1)], epoch=2
         )
         (folder / FIRST).write_bytes(first_batch(defined) + other)
-        again = follow(MetadataLog(folder, defined, 2**62, poll_seconds=0.01), saved)
+        again = follow(MetadataLog(folder, defined, poll_seconds=0.01), saved)
         await again.until(lambda: "3" in again.positions, "the other history")
         assert again.decisions[-1].term == 5
         await again.stop()
@@ -257,7 +257,7 @@ def test_with_a_high_watermark_nothing_goes_out_before_it_is_committed(tmp_path:
     async def story() -> None:
         mark = Mark()
         folder = folder_with(tmp_path, first_batch(defined) + batch_bytes(2, NOW + 1, [change(defined, leader=3)]))
-        reader = follow(MetadataLog(folder, defined, 0, mark, poll_seconds=0.01))
+        reader = follow(MetadataLog(folder, defined, mark, poll_seconds=0.01, from_begin=True))
         await reader.until(lambda: bool(reader.got), "the first sign of life")
         assert reader.decisions == []
         mark.value = 2
@@ -274,7 +274,7 @@ def test_with_a_high_watermark_nothing_goes_out_before_it_is_committed(tmp_path:
 def test_a_folder_that_vanishes_is_trouble_and_no_crash(tmp_path: Path, defined: Definitions) -> None:
     async def story() -> None:
         folder = folder_with(tmp_path, first_batch(defined))
-        reader = follow(MetadataLog(folder, defined, 0, poll_seconds=0.01))
+        reader = follow(MetadataLog(folder, defined, poll_seconds=0.01, from_begin=True))
         await reader.until(lambda: bool(reader.got), "the first sign of life")
         folder.rename(tmp_path / "gone")
         await reader.until(lambda: reader.got[-1].trouble is not None, "the trouble")

@@ -115,6 +115,7 @@ def test_a_real_history_gives_each_decision_with_what_was_before_it(defined: Def
         position="83",
         started_at_us=1_795_236_073_101_000,
         ended_at_us=1_795_236_073_101_999,
+        stamped_by="3",
         resource="unclean",
         topic_id="ALfAnPxWSyeBVCKtrZDo6Q",
         shard="0",
@@ -133,7 +134,10 @@ def test_a_real_history_gives_each_decision_with_what_was_before_it(defined: Def
     assert sum(one.event == "partition_removed" for one in decisions) == 6
     elr = next(one for one in decisions if one.position == "86")
     assert (elr.isr, elr.eligible_replicas, elr.is_unclean) == (("3",), ("1",), False)
-    assert not [one for one in decisions if one.event == ControlEvent.CONTROLLER_SILENT]
+    (silent,) = [one for one in decisions if one.event == ControlEvent.CONTROLLER_SILENT]
+    # Controller 3 was terminated: its last write, by its own clock, and the longest pause that it had made.
+    assert (silent.broker, silent.stamped_by, silent.position) == ("3", "3", "116")
+    assert silent.ended_at_us - silent.started_at_us == 508_999
 
 
 def test_a_snapshot_is_the_state_that_the_log_leads_to(defined: Definitions) -> None:
@@ -256,10 +260,12 @@ def idle(replay: Replay, gaps: list[int]) -> Iterator[Decision]:
 
 
 def test_a_gap_of_more_than_twice_the_usual_is_a_silent_controller(replay: Replay) -> None:
-    (silent,) = idle(replay, [500] * 10 + [2800] + [500] * 3)
+    silent, resumed = idle(replay, [500] * 10 + [2800] + [500] * 3)
 
     assert silent.event == "controller_silent"
-    assert (silent.started_at_us, silent.ended_at_us) == ((NOW + 5000) * 1000, (NOW + 7800) * 1000 + 999)
+    # Its last write, and the longest pause that it usually makes.
+    assert (silent.started_at_us, silent.ended_at_us) == ((NOW + 5000) * 1000, (NOW + 5500) * 1000 + 999)
+    assert (resumed.event, resumed.started_at_us) == ("controller_resumed", (NOW + 7800) * 1000)
 
 
 @pytest.mark.parametrize("gaps", [[500] * 10 + [1400], [5000] * 10, [500, 500, 9000], [500] * 10 + [-3000]])

@@ -46,7 +46,7 @@ def test_metrics_are_prometheus_text_not_a_page(client):
 
 
 def test_every_page_is_found_by_itself():
-    assert {page.path for page in all_pages()} == {"/", "/incidents/<incident_id>"}
+    assert {page.path for page in all_pages()} == {"/", "/incidents/<incident_id>", "/proof/<figure>"}
 
 
 def test_every_asset_is_local_and_nothing_is_in_debug_mode(measured):

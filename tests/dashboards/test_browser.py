@@ -122,6 +122,10 @@ data_site, open_site, empty_site, silent_site, damaged_site = (
 )
 
 
+# An expectation has its own limit, and by default a short one.
+expect.set_options(timeout=LIMIT_MS)
+
+
 @pytest.fixture
 def visit(browser):
     """Opens a page and, at the end of the test, checks that it complained of nothing and asked nobody but its own server."""
@@ -208,7 +212,7 @@ def test_the_incident_page_draws_every_figure_and_lists_the_evidence(with_data, 
 
 def test_a_link_leads_from_the_overview_to_the_incident_and_back(with_data, visit):
     page = visit(with_data)
-    page.get_by_role("link", name=KILLED).click()
+    page.locator("#overview-incidents-body").get_by_role("link", name=KILLED).click()
     expect(page.get_by_role("heading", name="Broker 2 was not serving")).to_be_visible()
     settle(page)
     assert page.url.endswith(f"/incidents/{KILLED}")
@@ -216,6 +220,21 @@ def test_a_link_leads_from_the_overview_to_the_incident_and_back(with_data, visi
     page.go_back()
     expect(page.get_by_role("heading", name="Last incidents")).to_be_visible()
     settle(page)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_a_figure_leads_to_the_rows_that_prove_it_and_back(with_data, visit, scheme, width):
+    page = visit(with_data, f"/incidents/{KILLED}", scheme, width)
+    panel(page, "phases").locator("a.proof").last.click()
+    expect(page.get_by_role("heading", name="How it follows")).to_be_visible()
+    settle(page)
+    expect(panel(page, "formula")).to_contain_text("RTO max")
+    panel(page, "rows").locator("summary").first.click()
+    expect(panel(page, "rows")).to_contain_text("identity of the outage")
+    page.wait_for_function("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    keep(page, f"proof-{scheme}")
+    page.go_back()
+    expect(page.get_by_role("heading", name="Broker 2 was not serving")).to_be_visible()
 
 
 def test_nothing_is_cut_off_at_1280_pixels(with_data, visit):

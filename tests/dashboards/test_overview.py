@@ -167,3 +167,59 @@ def test_refused_lines_are_counted_and_the_newest_reason_is_shown(measured, seen
     said = seen(measured, PAGE).panel("freshness")
     assert "1 line" in said
     assert "newest: no field started_at_us" in said
+
+
+# --- what stands at risk ------------------------------------------------------------------------------------------------
+
+
+def test_exposure_is_said_with_records_time_and_the_reason_where_nobody_knows(measured, seen):
+    stories.exposure(measured, NOW_US)
+    page = seen(measured, PAGE)
+    said = page.panel("exposure")
+    assert "1 exposed" in said
+    assert "2 not known" in said
+    assert "1 with nothing to lose" in said
+    assert "orders / 1 1; 1, 2, 3 40–812 records 0.00–1.73 s" in said  # noqa: RUF001
+    assert "orders / 2 3; 3 not known not known no other replica is in sync" in said
+    assert said.index("orders / 2") < said.index("orders / 1")
+    assert "payments / 0 not known not known not known clients' view of its ISR was not watched" in said
+    assert f"/proof/exposure/{lakehouses.CLUSTER}/orders/1" in page.json()
+
+
+def test_an_exposure_of_an_hour_ago_is_not_known_now(measured, seen):
+    stories.exposure(measured, NOW_US - 3_600_000_000)
+    said = seen(measured, PAGE).panel("exposure")
+    assert "Not known: nothing of the last 5 minutes is in the tables." in said
+    assert "with nothing to lose" not in said
+
+
+def test_an_open_controller_outage_is_said_above_the_open_outages_and_is_none_of_them(measured, seen):
+    stories.stranded(NOW_US - 60_000_000).write(measured)
+    said = seen(measured, PAGE).panel("open")
+    assert f"No controller. Cluster {lakehouses.CLUSTER} since" in said
+    assert "controller 2 failed, and no other has been elected yet. 1 partition waiting" in said
+    assert "(controller) / 0" not in said
+    assert "No outage is open." not in said
+
+
+def test_a_controller_outage_that_is_over_is_no_alarm(measured, seen):
+    assert "No controller" not in seen(measured, PAGE).panel("open")
+
+
+def test_findings_of_the_last_day_are_counted_by_kind(measured, seen):
+    stories.prober_cut_off(NOW_US - 600_000_000).write(measured)
+    said = seen(measured, PAGE).panel("findings")
+    assert "One prober was cut off: the service served others 3" in said
+    assert "ISR shrinks by the controller are in no broker's metric 1" in said
+
+
+def test_nothing_compared_is_not_nothing_in_doubt(home, seen):
+    assert seen(home, PAGE).panel("findings") == "Not known. The stream has not compared anything yet."
+
+
+def test_an_incident_that_one_prober_alone_saw_has_no_rto_of_the_service(measured, seen):
+    stories.prober_cut_off(NOW_US - 600_000_000).write(measured)
+    said = seen(measured, PAGE).panel("incidents")
+    assert "One prober alone was not served" in said
+    assert "One prober alone was not served 0 " in said
+    assert "none of the service" in said

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.brokers.simulated import simulate
+from pipelines.brokers.simulated.hosts import CLOCK_ID
 from pipelines.domain.data_loss import LOST, PRESENT, UNCHECKABLE, Loss, losses
 from pipelines.domain.derivation import derive
 from pipelines.domain.facts import Facts
@@ -173,6 +174,24 @@ def test_without_a_retained_record_before_it_a_loss_has_no_longest_span() -> Non
     assert (one.records.low, one.span.high) == (10, None)
 
 
+def test_a_record_that_was_lost_without_an_outage_leaves_a_later_outage_its_own_verdict() -> None:
+    """Sequence 5 was there when the outage began, and is gone without one; what the outage could lose is all there."""
+    scene = outage().read_back("w/0", "write", 700, 7, (0, 4, 0), (6, 6, 6))
+    found_ = {
+        (one.verdict, one.outage is None)
+        for one in found(scene.read_back("w/0", "write", 20_000, 120, (0, 4, 0), (6, 19, 6), (60, 159, 20)))
+    }
+
+    assert found_ == {(LOST, True), (PRESENT, False)}
+
+
+def test_what_no_read_back_has_reached_may_be_lost_with_what_is() -> None:
+    """Sequences 5 to 14 are missing; 15 to 19 lay at positions to which the new log had not come when it was read."""
+    one = only(refilled(5).read_back("w/0", "write", 7000, 15, (0, 4, 0), (60, 69, 5)))
+
+    assert (one.verdict, one.records.low, one.records.high, one.span.high) == (LOST, 10, 15, None)
+
+
 # --- neither lost nor known to be there -------------------------------------------------------------------------------
 
 
@@ -275,7 +294,12 @@ def test_an_unknown_send_that_was_refused_or_acknowledged_after_all_loses_nothin
     unknown = [
         one
         for one in history.observations
-        if isinstance(one, Probes) and one.outcome == Outcome.UNKNOWN and one.lane == "raw" and not one.is_open
+        # A prober whose clock nothing compares with that of the read-back is not judged.
+        if isinstance(one, Probes)
+        and one.outcome == Outcome.UNKNOWN
+        and one.lane == "raw"
+        and not one.is_open
+        and one.clock_id == CLOCK_ID
     ]
     if not unknown:
         return

@@ -35,7 +35,9 @@ def test_every_row_of_silver_has_a_key_of_its_own(seed: int) -> None:
 
     for table in TABLES:
         rows = list(table.rows(derivation))
-        keys = [next(row[name] for name in ("outage_id", "window_id", "loss_id", "event_id") if name in row) for row in rows]
+        keys = [
+            next(row[name] for name in ("finding_id", "outage_id", "window_id", "loss_id", "event_id") if name in row) for row in rows
+        ]
         if table.name == "silver.losses":
             keys = [row["loss_id"] for row in rows]
         assert len(set(keys)) == len(keys), table.name

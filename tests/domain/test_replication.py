@@ -56,7 +56,7 @@ def test_the_cause_is_what_the_controller_did_with_it(scene: Scene, cause: str) 
 
 def test_a_span_that_was_open_before_gets_its_end() -> None:
     seed = OutOfSync(
-        partition_of("t/0"), "2", "fenced", Bounds(us(-9000), us(-9000)), Bounds(us(-9000), None), ("1", "2", "3"), ("1", "3")
+        "w", partition_of("t/0"), "2", "fenced", Bounds(us(-9000), us(-9000)), Bounds(us(-9000), None), ("1", "2", "3"), ("1", "3")
     )
     (one,) = spans(back(Scene()), seed)
 
@@ -82,7 +82,7 @@ def test_a_removed_partition_ends_its_spans() -> None:
 
 
 def test_the_end_is_not_before_the_start_where_coarse_bounds_overlap() -> None:
-    seed = OutOfSync(partition_of("t/0"), "2", "unknown", Bounds(us(0), us(5000)), Bounds(us(0), None), ("1", "2"), ("1",))
+    seed = OutOfSync("w", partition_of("t/0"), "2", "unknown", Bounds(us(0), us(5000)), Bounds(us(0), None), ("1", "2"), ("1",))
     (one,) = spans(Scene().changed("t/0", -1000, ("1", "1"), ("1", "12"), term=1), seed)
 
     assert one.end.low is not None

@@ -60,3 +60,45 @@ def test_a_password_is_never_shown():
 def test_an_unknown_mechanism_is_named():
     with pytest.raises(LabError, match=r"no such SASL mechanism: PLANE; one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"):
         Login.new("PLANE")
+
+
+def test_controllers_of_their_own_vote_and_brokers_do_not():
+    spec = LabSpec(controllers=1)
+    ports = {1: Ports(9101, None, 9103), 2: Ports(9201, None, 9203), 3: Ports(9301, None, 9303), 101: Ports(None, 9402, 9403)}
+    broker, controller = (node_properties(spec, node_id, ports, Path("/data"), None) for node_id in (1, 101))
+    assert (broker["process.roles"], controller["process.roles"]) == ("broker", "controller")
+    assert broker["controller.quorum.voters"] == controller["controller.quorum.voters"] == "101@127.0.0.1:9402"
+    assert broker["listeners"] == broker["advertised.listeners"] == "PLAINTEXT://127.0.0.1:9101"
+    assert controller["listeners"] == "CONTROLLER://127.0.0.1:9402"
+    assert "broker.rack" not in controller
+    # A controller decides how many replicas a new topic has.
+    assert controller["default.replication.factor"] == "3"
+
+
+def test_a_zone_is_the_rack_of_its_brokers():
+    spec = LabSpec(nodes=4, zones={"a": [1, 2], "b": [3, 4]})
+    ports = {node_id: Ports(1, 2, 3) for node_id in spec.all_ids}
+    assert [node_properties(spec, node_id, ports, Path("/data"), None)["broker.rack"] for node_id in (1, 2, 3, 4)] == [
+        "a",
+        "a",
+        "b",
+        "b",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("zones", "said"),
+    [
+        ({"a": [1, 2], "b": [3, 9]}, r"no such node \[9\]"),
+        ({"a": [1, 2], "b": [2, 3]}, r"twice \[2\]"),
+        ({"a": [1], "b": [2]}, r"in none \[3\]"),
+    ],
+)
+def test_zones_that_do_not_hold_every_broker_once_are_refused(zones, said):
+    with pytest.raises(LabError, match=said):
+        LabSpec(zones=zones)
+
+
+def test_a_delay_between_zones_needs_hosts_of_their_own():
+    with pytest.raises(LabError, match="network=True"):
+        LabSpec(zones={"a": [1, 2, 3]}, zone_delay_ms=2)

@@ -7,8 +7,9 @@ import socket
 import pytest
 
 from pipelines.errors import LabError
-from pipelines.lab import archive, folder, ports, storage
+from pipelines.lab import LabSpec, archive, folder, ports, storage
 from pipelines.lab.folder import LabFolder, remove_left_behind
+from pipelines.lab.layout import ports_of
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +85,15 @@ def test_a_new_archive_takes_the_place_of_older_ones(tmp_path):
     assert archive.publish(made, path) is True
     assert archive.using(path)[0] == f"-XX:SharedArchiveFile={path}"
     assert not older.exists()
+
+
+def test_each_node_has_the_ports_of_its_role_and_shares_none():
+    found = ports_of(LabSpec(controllers=2), {})
+    assert [(one.client is None, one.controller is None) for one in found.values()] == [(False, True)] * 3 + [(True, False)] * 2
+    given = [port for one in found.values() for port in (one.client, one.controller, one.jolokia) if port is not None]
+    assert len(set(given)) == 10
+
+
+def test_on_hosts_of_their_own_all_nodes_have_the_same_ports():
+    found = ports_of(LabSpec(nodes=2, replicas=2), {1: "10.200.7.1", 2: "10.200.7.2"})
+    assert [(one.host, one.client) for one in found.values()] == [("10.200.7.1", 9092), ("10.200.7.2", 9092)]

@@ -133,3 +133,51 @@ def test_no_home_and_a_damaged_table_are_unhealthy_in_one_line(home, tmp_path):
     reason = exporter_of(home).unhealthy()
     assert reason.startswith("table gold.losses cannot be read")
     assert "\n" not in reason
+
+
+def test_a_controller_outage_is_open_or_over_and_absent_where_nobody_looked(home):
+    assert values(home, "lastack_controller_outage_open") == []
+    fill(home)
+    assert values(home, "lastack_controller_outage_open") == [0]
+    assert values(home, "lastack_controller_outage_seconds") == [pytest.approx(1.98), pytest.approx(2.133999)]
+    stories.stranded(NOW_US - 60_000_000).write(home)
+    assert values(home, "lastack_controller_outage_open") == [1]
+    assert len(values(home, "lastack_controller_outage_seconds")) == 1
+
+
+def test_while_the_stream_does_not_run_nobody_says_that_there_is_a_controller(home):
+    fill(home)
+    lakehouses.progress(home, NOW_US - 90_000_000)
+    assert values(home, "lastack_controller_outage_open") == []
+
+
+def test_findings_of_a_day_are_counted_by_kind(home):
+    fill(home)
+    stories.prober_cut_off(NOW_US - 600_000_000).write(home)
+    stories.prober_cut_off(NOW_US - 2 * 86_400_000_000, "20261119-000000-000000").write(home)
+    found = {dict(key[1:])["finding"]: value for key, value in samples(home).items() if key[0] == "lastack_findings"}
+    assert found == {"prober_alone": 3, "isr_shrinks_uncounted": 1}
+
+
+def test_exposure_is_a_series_a_topic_and_unknown_is_absent_and_never_0(home):
+    fill(home)
+    stories.exposure(home, NOW_US)
+    found = samples(home)
+
+    def of(name):
+        return {dict(key[1:])["topic"]: value for key, value in found.items() if key[0] == name}
+
+    assert of("lastack_exposed_records") == {"orders": 812}
+    assert of("lastack_exposed_seconds") == {"orders": pytest.approx(1.73)}
+    assert of("lastack_exposure_unknown_partitions") == {"orders": 1, "payments": 1}
+
+
+def test_an_old_exposure_is_no_exposure_now(home):
+    fill(home)
+    stories.exposure(home, NOW_US - 3_600_000_000)
+    assert values(home, "lastack_exposed_records") == []
+
+
+def test_what_one_prober_alone_saw_is_in_no_histogram(home):
+    stories.prober_cut_off(NOW_US - 600_000_000).write(home)
+    assert values(home, "lastack_outage_rto_seconds_count") == []

@@ -19,6 +19,15 @@ PARAMETERS = {
     "buckets": [1.0, 10.0],
     "cluster_id": "none",
     "since": datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC),
+    "from_at": datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC),
+    "to_at": datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC),
+    "day_from": datetime.date(2026, 11, 20),
+    "day_to": datetime.date(2026, 11, 22),
+    "from_us": NOW_US - 3_600_000_000,
+    "to_us": NOW_US,
+    **dict.fromkeys(("outage_id", "window_id", "loss_id", "finding_id", "resource", "shard", "kind", "lane", "prober_id"), "none"),
+    "hosts": ["none"],
+    "event_ids": ["none"],
 }
 DATASETS = sorted(path.stem for path in resource("sql", "serve").glob("*.sql"))
 

@@ -157,7 +157,7 @@ def test_the_wheel_holds_what_is_not_code(tmp_path):
     subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True)
     (wheel,) = tmp_path.glob("lastack-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"pipelines/shipped/conf/jars/{name}.lock" for name in ("kafka", "spark")} <= names
+    assert {f"pipelines/shipped/conf/jars/{name}.lock" for name in ("kafka", "kafka-zookeeper", "spark")} <= names
     assert any(name.startswith("pipelines/shipped/sql/ddl/") for name in names)
     assert {"pipelines/__main__.py", "dashboards/__init__.py"} <= names
     assert not [name for name in names if name.startswith(("tests/", "conf/", "sql/"))]

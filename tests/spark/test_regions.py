@@ -4,11 +4,9 @@ import os
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from pipelines import gold
 from pipelines.domain.landing import encode
-from pipelines.domain.observations import Control, Observation, PartitionMetrics
+from pipelines.domain.observations import Control, Observation
 from pipelines.lakehouse import Lakehouse
 from tests.spark.histories import BEGIN, History, land
 from tests.spark.streams import run_stream
@@ -78,30 +76,3 @@ def test_outages_less_than_a_minute_apart_are_one_incident_whenever_they_come_in
     incidents = lakehouse.read("gold.incidents").collect()
     assert [row["outages"] for row in incidents] == [3]
     assert {row["incident_id"] for row in outages(lakehouse, "canary-write")} == {incidents[0]["incident_id"]}
-
-
-def test_lag_is_told_minute_by_minute_although_a_run_goes_on_for_longer(spark: SparkSession, lakehouse: Lakehouse) -> None:
-    minute = 60 * SECOND
-    follower = [(30, 5, 5, 30), (60 + 30, 0, 5, 90), (120 + 30, 40, 70, 150), (180 + 30, 0, 70, 210)]
-    history = History()
-    for seconds, last, most, polls in follower:
-        history.add(
-            PartitionMetrics, "metrics", broker="2", resource="orders", shard="0", lag_records_last=last, lag_records_max=most,
-            count=polls, started_at_us=BEGIN, ended_at_us=BEGIN + seconds * SECOND, is_open=True,
-        )  # fmt: skip
-    for seconds in range(0, 240, 20):
-        history.add(
-            PartitionMetrics, "metrics", broker="1", resource="orders", shard="0", in_sync_replicas=3, count=20,
-            log_end_position=str(1000 + seconds * 10 if seconds < 180 else 2800), started_at_us=BEGIN + seconds * SECOND,
-            ended_at_us=BEGIN + (seconds + 19) * SECOND,
-        )  # fmt: skip
-    land(history.lines(), lakehouse.home.landing, "metrics")
-    run_stream(lakehouse)
-    rows = lakehouse.read(gold.LAG).where("replica = '2'").orderBy("minute_at").collect()
-    first = BEGIN // minute
-    found = [(round(row["minute_at"].timestamp()) // 60 - first, row["lag_records_max"], row["lag_ms_max"]) for row in rows]
-    begins_at = BEGIN % minute // SECOND
-    expected_minutes = [(begins_at + seconds) // 60 for seconds, *_ in follower]
-    assert [one[0] for one in found] == expected_minutes
-    assert [one[1] for one in found] == [5, 0, 70, 0]
-    assert [row["samples"] for row in rows] == [30, 60, 60, 60]

@@ -1,7 +1,8 @@
 """Where can a Kafka cluster's control plane be read, best first?
 
-The rule: from the controllers' listener (nothing that is read there can be undone), else from a node's folder, else by asking
-brokers. The first two need Kafka's own message definitions, out of the pinned JARs.
+The rule: in ZooKeeper mode from the znodes; in KRaft mode from the controllers' listener (nothing that is read there can be
+undone), else from a node's folder; else by asking brokers. The two of KRaft mode need Kafka's own message definitions, out of the
+pinned JARs.
 
 Example: a place with `controllers` and no `metadata_log` gives a ControllerFetch and, should that fail, an AdminPoll.
 """
@@ -21,12 +22,22 @@ from pipelines.brokers.kafka.raft_metrics import RaftHighWatermark, node_of
 def control_sources(place: ControlPlace) -> list[Callable[[], ControlSource]]:
     """The sources that the place allows, each made when it is called for; making one raises UsageError when it cannot be used."""
     sources: list[Callable[[], ControlSource]] = []
+    if place.zookeeper is not None:
+        sources.append(lambda: _znodes(place))
     if place.controllers:
         sources.append(lambda: _fetch(place))
     if place.metadata_log is not None:
         sources.append(lambda: _log(place))
     sources.append(lambda: AdminPoll(load(place.bootstrap, place.command_config), place.clock))
     return sources
+
+
+def _znodes(place: ControlPlace) -> ControlSource:
+    # Its client is loaded where there is a ZooKeeper.
+    from pipelines.brokers.kafka.zookeeper import ZookeeperControl
+
+    assert place.zookeeper is not None  # noqa: S101 - asked by the caller
+    return ZookeeperControl(place.zookeeper, place.clock, place.cluster_id)
 
 
 def _definitions() -> Definitions:
@@ -36,11 +47,11 @@ def _definitions() -> Definitions:
 
 def _fetch(place: ControlPlace) -> ControlSource:
     connection = load(",".join(place.controllers), place.controller_config)
-    return ControllerFetch(connection, _definitions(), place.since_us, place.cluster_id)
+    return ControllerFetch(connection, _definitions(), place.cluster_id)
 
 
 def _log(place: ControlPlace) -> ControlSource:
     assert place.metadata_log is not None  # noqa: S101 - asked by the caller
     folder = folder_of(place.metadata_log)
     mark = RaftHighWatermark(place.jolokia, node_of(folder)) if place.jolokia else None
-    return MetadataLog(folder, _definitions(), place.since_us, mark)
+    return MetadataLog(folder, _definitions(), mark)

@@ -12,7 +12,7 @@ address is enough: the log itself says where the other controllers listen.
 
 The listener needs to let us in: with an authorizer, CLUSTER_ACTION on the cluster.
 
-Example: `ControllerFetch(Connection.plain("127.0.0.1:9093"), definitions, since_us)` and `async for decided in
+Example: `ControllerFetch(Connection.plain("127.0.0.1:9093"), definitions)` and `async for decided in
 source.follow(None)`.
 """
 
@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
+from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.consumer import FetchRequest
 
 from pipelines.brokers.base import Decided, Decision
@@ -69,16 +70,19 @@ class ControllerFetch:
     Args:
         connection: the controllers' addresses and their security.
         definitions: of the pinned Kafka JARs.
-        since_us: decisions before it (by the controller's clock) are state, and are not given out.
         cluster_id: what the cluster must be; None: not checked.
     """
 
     name = "metadata_fetch"
 
-    def __init__(self, connection: Connection, definitions: Definitions, since_us: int, cluster_id: str | None = None) -> None:
+    def __init__(self, connection: Connection, definitions: Definitions, cluster_id: str | None = None) -> None:
         self._connection = connection
         self._definitions = definitions
-        self._since_us = since_us
+        # What lies below the high watermark of the first answer is state; of a quorum made anew, what is not newer than what was seen.
+        self._news_offset: int | None = None
+        self._news_after_ms = -1
+        self._read_ns: int | None = None
+        self._asked_epoch: int | None = None
         self._cluster_id = cluster_id
         self._replay = Replay(definitions)
         self._is_caught_up = False
@@ -94,7 +98,7 @@ class ControllerFetch:
         within some seconds or it is another cluster, and UnknownRecord when the cluster is newer than the JARs."""
         if saved is not None:
             self._replay.restore(saved)
-            self._since_us = 0
+            self._news_offset = 0
         has_answered = False
         first_asked = answered_at = alive_at = time.monotonic()
         trouble: str | None = None
@@ -117,7 +121,8 @@ class ControllerFetch:
                 yield decided
             if time.monotonic() >= alive_at:
                 alive_at = time.monotonic() + ALIVE_SECONDS
-                yield Decided(trouble=trouble if time.monotonic() - answered_at > SILENT_SECONDS else None)
+                trouble_now = trouble if time.monotonic() - answered_at > SILENT_SECONDS else None
+                yield Decided(trouble=trouble_now, read_ns=self._read_ns)
 
     def saved(self) -> str | None:
         """See `ControlSource.saved`."""
@@ -141,6 +146,9 @@ class ControllerFetch:
     async def _turn(self) -> Decided:
         """Asks once, and returns what can be given out by now."""
         decisions: list[Decision] = []
+        if self._is_caught_up and self._replay.controller is None and self._asked_epoch != self._replay.epoch:
+            await self._ask_who_leads()
+        asked_ns = time.monotonic_ns()
         answer = await self._fetch()
         snapshot = answer.snapshot_id
         if snapshot is not None and snapshot.end_offset >= 0:
@@ -148,14 +156,31 @@ class ControllerFetch:
         diverging = answer.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
             return self._diverged(diverging.end_offset)
+        if self._news_offset is None and answer.high_watermark >= 0:
+            self._news_offset = answer.high_watermark
         batches, _ = read(bytes(answer.records or b""))
         self._held += batches
-        while self._held and self._held[0].next_offset <= answer.high_watermark:
-            decisions += [one for one in self._replay.apply(self._held.popleft()) if one.ended_at_us >= self._since_us]
-        self._is_caught_up |= self._replay.next_offset >= answer.high_watermark >= 0
+        while self._held and self._held[0].next_offset <= answer.high_watermark and self._news_offset is not None:
+            batch = self._held.popleft()
+            decided = self._replay.apply(batch)
+            if batch.base_offset >= self._news_offset and batch.timestamp_ms > self._news_after_ms:
+                decisions += decided
+        if self._replay.next_offset >= answer.high_watermark >= 0:
+            self._is_caught_up, self._read_ns = True, asked_ns
         for listeners in self._replay.state.controllers.values():
             self._learn(*(Address(host, port) for host, port in listeners))
-        return Decided(tuple(decisions))
+        return Decided(tuple(decisions), read_ns=self._read_ns)
+
+    async def _ask_who_leads(self) -> None:
+        """Whose clock stamps the batches: a snapshot does not say who leads the quorum. Asked once an epoch."""
+        kind = DescribeQuorumRequest.TopicData
+        topic = kind(topic_name=METADATA_TOPIC, partitions=[kind.PartitionData(partition_index=0)])
+        deadline = time.monotonic() + ANSWER_SECONDS
+        body = (await self._links[self._turns[0]].request(DescribeQuorumRequest(topics=[topic]), deadline)).body
+        for part in (part for one in body.topics or () for part in one.partitions):
+            if part.error_code == OK and part.leader_id >= 0 and part.leader_epoch == self._replay.epoch:
+                self._replay.controller = part.leader_id
+        self._asked_epoch = self._replay.epoch
 
     async def _fetch(self) -> Any:
         """The active controller's answer about the partition. Raises _Elsewhere, WireError, Unauthorised."""
@@ -249,7 +274,7 @@ class ControllerFetch:
         if end_offset >= self._replay.next_offset:
             return Decided()
         # Committed records are gone: the quorum was made anew. Its state is taken as it is, from its snapshot or its beginning.
-        self._since_us = (self._replay.timestamp_ms or 0) * 1000
+        self._news_offset, self._news_after_ms = 0, self._replay.timestamp_ms or -1
         self._replay, self._is_caught_up = Replay(self._definitions), False
         return Decided(is_cut=True)
 

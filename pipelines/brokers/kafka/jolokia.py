@@ -116,7 +116,9 @@ def read(body: bytes, url: str = "") -> MetricSample:
     try:
         answers = json.loads(body)
         found = {mbean: answer.get("value", {}) for mbean, answer in zip(QUESTIONS, answers, strict=True)}
-        return MetricSample(_broker(found[APP_INFO]), found[CLUSTER_ID].get("Value"), _values(found), _shards(found))
+        stamps = [answer["timestamp"] * 1_000_000 for answer in answers if "timestamp" in answer]
+        stamped = (min(stamps), max(stamps) + 999_999) if stamps else None
+        return MetricSample(_broker(found[APP_INFO]), found[CLUSTER_ID].get("Value"), _values(found), _shards(found), stamped)
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise AskFailed(f"{url}: not Jolokia's answer to a bulk read: {error!r}", "NOT_JOLOKIA", Outcome.REJECTED) from error
 

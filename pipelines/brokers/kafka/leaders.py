@@ -39,6 +39,7 @@ class Leader(NamedTuple):
     term: int
     address: Address
     replicas: tuple[int, ...]
+    topic_id: str | None = None
 
 
 class Leaders:
@@ -106,6 +107,8 @@ class Leaders:
     def _take(self, answer: Metadata) -> None:
         before, fresh = self._metadata, not_older(self._metadata, answer)
         self._metadata = fresh
+        for shard in [one for one in self._leaders if one.resource not in fresh.topics]:
+            del self._leaders[shard]  # deleted: what is made under its name again is another topic
         for place, info in fresh.partitions().items():
             shard = Shard(place.topic, str(place.partition))
             self._note(shard, info, fresh)
@@ -124,7 +127,8 @@ class Leaders:
         if info.leader is None or broker is None:
             self._leaders.pop(shard, None)
         else:
-            self._leaders[shard] = Leader(str(info.leader), info.leader_epoch, broker.address, info.replicas)
+            topic_id = metadata.topics[shard.resource].topic_id
+            self._leaders[shard] = Leader(str(info.leader), info.leader_epoch, broker.address, info.replicas, topic_id)
 
     def _settle(self, flight: Flight, issue: Callable[[Flight], None], fresh: Metadata) -> None:
         if flight.is_over:

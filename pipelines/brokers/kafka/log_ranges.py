@@ -21,10 +21,11 @@ ASK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """First offset in a partition's log, and the high watermark."""
+    """First offset in a partition's log, and the high watermark; whose log it is, where brokers say so."""
 
     log_start: int
     high_watermark: int
+    topic_id: str | None = None
 
 
 def log_ranges(connection: Connection, topics: Iterable[str]) -> dict[tuple[str, int], LogRange]:
@@ -48,7 +49,8 @@ async def _ranges(connection: Connection, topics: list[str]) -> dict[tuple[str, 
             if node is not None:
                 starts |= await _offsets(cluster, node, of_node, deadline, EARLIEST)
                 ends |= await _offsets(cluster, node, of_node, deadline, LATEST)
-        return {(one.topic, one.partition): LogRange(starts[one], ends[one]) for one in wanted}
+        ids = {name: topic.topic_id for name, topic in metadata.topics.items()}
+        return {(one.topic, one.partition): LogRange(starts[one], ends[one], ids[one.topic]) for one in wanted}
     finally:
         await cluster.close()
 

@@ -23,6 +23,7 @@ import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -159,9 +160,9 @@ class MetadataLog:
     Args:
         path: the folder `__cluster_metadata-0`, or the one that holds it.
         definitions: of the pinned Kafka JARs.
-        since_us: decisions before it are state, and are not given out (by the controller's clock).
         high_watermark: tells the offset below which everything is committed; it is stopped with the source.
         poll_seconds: how often the folder is looked at.
+        from_begin: what is in the log already is given out, too, as for a log that was kept.
 
     Raises UsageError when there is no metadata log.
     """
@@ -172,13 +173,15 @@ class MetadataLog:
         self,
         path: Path,
         definitions: Definitions,
-        since_us: int,
         high_watermark: CommitMark | None = None,
         poll_seconds: float = POLL_SECONDS,
+        *,
+        from_begin: bool = False,
     ) -> None:
         self._folder = folder_of(path)
         self._definitions = definitions
-        self._since_us = since_us
+        self._has_news = from_begin
+        self._read_ns: int | None = None
         self._high_watermark = high_watermark
         self._poll_seconds = poll_seconds
         self._replay = Replay(definitions)
@@ -196,10 +199,11 @@ class MetadataLog:
             self._load_snapshot()
         else:
             self._replay.restore(saved)
-            self._since_us = 0
+            self._has_news = True
         self._segments = Segments(self._folder, self._replay.next_offset, self._replay.epoch)
         alive_at = time.monotonic()
         while True:
+            asked_ns = time.monotonic_ns()
             try:
                 decided, is_done = self._advance()
             except LogWasCut:
@@ -207,10 +211,13 @@ class MetadataLog:
             except (DamagedLog, OSError) as error:
                 self._reader = None
                 decided, is_done = Decided(trouble=f"{self._folder}: {error}"), True
-            self._is_caught_up |= is_done and not decided.trouble
+            if is_done and not decided.trouble:
+                # What is not known to be committed yet is held back, and is news when it is.
+                self._is_caught_up = self._has_news = True
+                self._read_ns = None if self._held else asked_ns
             if decided.decisions or decided.trouble or time.monotonic() >= alive_at:
                 alive_at = time.monotonic() + ALIVE_SECONDS
-                yield decided
+                yield replace(decided, read_ns=self._read_ns)
             await asyncio.sleep(self._poll_seconds if is_done else 0)
 
     def saved(self) -> str | None:
@@ -253,7 +260,8 @@ class MetadataLog:
         return known or 0, True
 
     def _apply(self, batch: Batch) -> list[Decision]:
-        decisions = [one for one in self._replay.apply(batch) if one.ended_at_us >= self._since_us]
+        decided = self._replay.apply(batch)
+        decisions = decided if self._has_news else []
         self._given[batch.base_offset] = batch.crc
         if len(self._given) > REMEMBERED_BATCHES:
             del self._given[next(iter(self._given))]

@@ -40,16 +40,24 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where and when something was decided: the offset in the metadata log, and bounds by the controller's clock."""
+    """Where and when something was decided: the offset in the metadata log, and bounds by the clock of the controller that wrote it."""
 
     offset: int | None
     started_at_us: int
     ended_at_us: int
+    stamped_by: str | None = None
 
     def decision(self, event: ControlEvent, **fields: Any) -> Decision:
         """A decision made here."""
         position = None if self.offset is None else str(self.offset)
-        return Decision(event=event.value, position=position, started_at_us=self.started_at_us, ended_at_us=self.ended_at_us, **fields)
+        return Decision(
+            event=event.value,
+            position=position,
+            started_at_us=self.started_at_us,
+            ended_at_us=self.ended_at_us,
+            stamped_by=self.stamped_by,
+            **fields,
+        )
 
 
 @dataclass(slots=True)

@@ -58,7 +58,8 @@ class AdminPoll:
         due = time.monotonic()
         while True:
             try:
-                yield Decided(tuple(await self._poll()))
+                asked_ns = time.monotonic_ns()
+                yield Decided(tuple(await self._poll()), read_ns=asked_ns)
             except WireError as error:
                 yield Decided(trouble=f"no broker answers: {error}")
             due = max(due + self._poll_seconds, time.monotonic())

@@ -22,6 +22,7 @@ from kafka.protocol.producer import ProduceRequest
 from pipelines.brokers.base import Shard
 from pipelines.brokers.kafka import codes, produce
 from pipelines.brokers.kafka.channel import Channel
+from pipelines.brokers.kafka.connection import Address
 from pipelines.brokers.kafka.gate import Gates
 from pipelines.brokers.kafka.leaders import Leader, Leaders
 from pipelines.brokers.kafka.wire import Wire, WireError, error_name
@@ -93,13 +94,13 @@ class RawWrites:
         if leader is None:
             self.leaders.wait(flight, self._send)
             return
-        flight.leader, flight.term = leader.broker, leader.term
+        flight.leader, flight.term, flight.topic_id = leader.broker, leader.term, leader.topic_id
         template = self._templates.get(flight.shard)
         if template is None:
             template = produce.ProduceTemplate(self.topic, int(flight.shard.shard), self._acks, self._timeout_ms)
             self._templates[flight.shard] = template
         channel = self._channel(flight.shard, leader)
-        flight.carrier = parcel = _Write(self.leaders, channel, template, flight)
+        flight.carrier = parcel = _Write(self.leaders, channel, template, flight, leader.address)
         channel.send(parcel, leader.address)
 
     def _channel(self, shard: Shard, leader: Leader) -> Channel:
@@ -117,9 +118,10 @@ class RawWrites:
 class _Write:
     """One record on its way."""
 
-    __slots__ = ("channel", "flights", "leaders", "template", "wire")
+    __slots__ = ("address", "channel", "flights", "leaders", "template", "wire")
 
-    def __init__(self, leaders: Leaders, channel: Channel, template: produce.ProduceTemplate, flight: Flight) -> None:
+    def __init__(self, leaders: Leaders, channel: Channel, template: produce.ProduceTemplate, flight: Flight, address: Address) -> None:
+        self.address = address
         self.leaders = leaders
         self.channel = channel
         self.template = template
@@ -128,8 +130,18 @@ class _Write:
 
     def post(self, wire: Wire) -> int:
         flight = self.flights[0]
+        if wire.address != self.address:
+            self._turned_to(wire.address, flight)
         body = self.template.body(flight.payload, time.time_ns() // 1_000_000)
         return wire.post(produce.API_KEY, produce.VERSION, body, self)
+
+    def _turned_to(self, address: Address, flight: Flight) -> None:
+        """While it waited for a connection another broker was elected: it goes to that one."""
+        leader = self.leaders.of(flight.shard)
+        is_his = leader is not None and leader.address == address
+        self.address = address
+        flight.leader = leader.broker if leader is not None and is_his else None
+        flight.term = leader.term if leader is not None and is_his else None
 
     def answered(self, frame: memoryview, received_ns: int) -> None:
         flight = self.flights[0]

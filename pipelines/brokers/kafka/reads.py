@@ -30,13 +30,14 @@ from pipelines.domain.observations import Outcome
 NEEDS = ((FetchRequest, fetch.VERSION),)
 NO_RECORD = "NO_COMMITTED_RECORD"
 NO_ANSWER = "NOT_IN_THE_ANSWER"
+OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 POLL_SECONDS = 0.01
 
 
 class Reads:
     """The target of the read lane of one topic. A flight's `position` is the offset, its `payload` what must be there."""
 
-    gone: frozenset[str] = frozenset({"OFFSET_OUT_OF_RANGE", fetch.OTHER_RECORD})
+    gone: frozenset[str] = frozenset({OUT_OF_RANGE, fetch.OTHER_RECORD})
     tick_seconds: float | None = None
 
     def __init__(self, *, topic: str, times: Pace, leaders: Leaders, gates: Gates) -> None:
@@ -66,7 +67,7 @@ class Reads:
             elif leader is None:
                 self.leaders.wait(flight, self._again)
             else:
-                flight.leader, flight.term = leader.broker, leader.term
+                flight.leader, flight.term, flight.topic_id = leader.broker, leader.term, leader.topic_id
                 leaders[leader.broker] = leader
                 by_broker[leader.broker].append(flight)
         for broker, of_broker in by_broker.items():
@@ -150,7 +151,8 @@ class _Read:
 
 def _wanted(flight: Flight) -> fetch.Wanted:
     offset = flight.position if isinstance(flight.position, int) else -1
-    return fetch.Wanted(int(flight.shard.shard), offset, -1 if flight.term is None else flight.term, flight.payload)
+    # No epoch of ours: a leader that was told of a newer one serves all the same, and the bytes prove what they are.
+    return fetch.Wanted(int(flight.shard.shard), offset, -1, flight.payload)
 
 
 def _reply(flight: Flight, answer: fetch.FetchAnswer, received_ns: int) -> Reply:
@@ -160,7 +162,10 @@ def _reply(flight: Flight, answer: fetch.FetchAnswer, received_ns: int) -> Reply
         return Reply(codes.of_read(code), received_ns, code, is_answered=True)
     error, high_watermark, records = found
     if error:
-        return Reply(codes.of_read(error_name(error)), received_ns, error_name(error), is_answered=True)
+        code = error_name(error)
+        # Deleted by somebody: it says nothing of the service that what we ask for is not there any more.
+        outcome = Outcome.VOID if code == OUT_OF_RANGE else codes.of_read(code)
+        return Reply(outcome, received_ns, code, is_answered=True)
     why = fetch.judge(_wanted(flight), high_watermark, records)
     if why is not None:
         return Reply(Outcome.REJECTED, received_ns, why, is_answered=True)

@@ -8,11 +8,14 @@ decision carries what was before it. In particular:
 - *unclean*: a record that names a leader and says that it is recovering (leaderRecoveryState 1); PartitionRegistration.
   electionWasUnclean. A new leader outside the previous ISR is not enough: a reassignment may bring it into the ISR by the same record.
 - *transactions*: records between Begin and EndTransactionRecord count when it ends, those before an AbortTransactionRecord never.
-- *instants*: the batch's timestamp, the active controller's clock at append, in milliseconds: [ms * 1000, ms * 1000 + 999].
+- *instants*: the batch's timestamp, the active controller's clock at append, in milliseconds: [ms * 1000, ms * 1000 + 999]. Whose
+  clock that is (`stamped_by`) is who the last LeaderChange record named.
 
-An active controller writes a NoOpRecord every metadata.max.idle.interval.ms (500 by default). A gap between two batches of
-more than twice that and SILENCE_SLACK_MS is a controller that was silent. The interval is the median of the last gaps between
-NoOpRecords, since it can be configured; without NoOpRecords nothing is said about silence.
+An active controller writes a NoOpRecord every metadata.max.idle.interval.ms (500 by default). Between two of its batches a gap of
+more than twice that and SILENCE_SLACK_MS is a controller that was silent, and then *resumed*; a batch of another controller ends the
+silence of the one before it, however short. It *fell silent* between its last write and the end of the longest pause that it usually
+made; both stamps of one event are of one clock. The interval is the median of the last gaps between NoOpRecords, since it can be
+configured; without NoOpRecords nothing is said about silence.
 
 Example: orders/0 is led by 2 in epoch 4 with ISR (2, 3, 1). The record {isr: [3, 1], leader: 3} gives PARTITION_CHANGED with
 leader 3, previous_leader 2, term 5, isr (3, 1), previous_isr (2, 3, 1), is_unclean False.
@@ -41,6 +44,8 @@ FRAME_VERSION = 1
 SILENCE_SLACK_MS = 500
 IDLE_GAPS_MIN = 5
 IDLE_GAPS_KEPT = 101
+UNKNOWN_WRITER = "unknown"
+"""Stands for a controller that nothing names (what a snapshot holds does not say who wrote it): nobody knows its clock."""
 
 
 class Key(IntEnum):
@@ -75,17 +80,24 @@ class _Silence:
     last_no_op_ms: int | None = None
     gaps_ms: deque[int] = field(default_factory=lambda: deque(maxlen=IDLE_GAPS_KEPT))
 
-    def gap_since(self, timestamp_ms: int) -> int | None:
-        """The last instant before a silence that this batch ends; None when it ends none."""
+    def ended_by(self, timestamp_ms: int, *, is_of_another: bool) -> tuple[int, int] | None:
+        """Between which instants the writer before this batch fell silent, by its own clock; None when it did not."""
         last, self.last_ms = self.last_ms, timestamp_ms
         if last is None or len(self.gaps_ms) < IDLE_GAPS_MIN:
             return None
-        limit = 2 * statistics.median(self.gaps_ms) + SILENCE_SLACK_MS
-        return last if timestamp_ms - last > limit else None
+        limit = round(2 * statistics.median(self.gaps_ms) + SILENCE_SLACK_MS)
+        if not is_of_another and timestamp_ms - last <= limit:
+            return None
+        if is_of_another:
+            self.last_no_op_ms = None  # the next one is of another clock
+        return last, last + min(limit, max(self.gaps_ms))
 
     def no_op(self, timestamp_ms: int) -> None:
         if self.last_no_op_ms is not None and timestamp_ms > self.last_no_op_ms:
-            self.gaps_ms.append(timestamp_ms - self.last_no_op_ms)
+            gap = timestamp_ms - self.last_no_op_ms
+            # A silence is no usual pause.
+            if len(self.gaps_ms) < IDLE_GAPS_MIN or gap <= 2 * statistics.median(self.gaps_ms) + SILENCE_SLACK_MS:
+                self.gaps_ms.append(gap)
         self.last_no_op_ms = timestamp_ms
 
 
@@ -138,16 +150,17 @@ class Replay:
         self.next_offset, self.epoch, self._silence = next_offset, epoch, _Silence()
         if since_ms is None:
             return []
-        return list(differences(before, self.state, At(next_offset - 1, since_ms * 1000, until_ms * 1000 + 999)))
+        at = At(next_offset - 1, since_ms * 1000, until_ms * 1000 + 999, UNKNOWN_WRITER)
+        return list(differences(before, self.state, at))
 
     def apply(self, batch: Batch) -> list[Decision]:
         """Takes the next batch of the log and returns its decisions in order. Raises UnknownRecord."""
-        at = At(batch.base_offset, batch.timestamp_ms * 1000, batch.timestamp_ms * 1000 + 999)
-        decisions = []
-        silent_since_ms = self._silence.gap_since(batch.timestamp_ms)
-        if silent_since_ms is not None:
-            silent = replace(at, started_at_us=silent_since_ms * 1000)
-            decisions.append(silent.decision(ControlEvent.CONTROLLER_SILENT, broker=text(self.controller), term=self.epoch))
+        # A batch that names a new leader was written by that leader.
+        named = self._leader_named(batch)
+        writer = text(self.controller if named is None else named) or UNKNOWN_WRITER
+        at = At(batch.base_offset, batch.timestamp_ms * 1000, batch.timestamp_ms * 1000 + 999, writer)
+        decisions: list[Decision] = []
+        decisions += self._silent(batch, at, is_of_another=named is not None and named != self.controller)
         for index, (key, value) in enumerate(batch.records):
             record_at = replace(at, offset=batch.base_offset + index)
             if batch.is_control:
@@ -157,11 +170,29 @@ class Replay:
         self.next_offset, self.epoch, self.timestamp_ms = batch.next_offset, batch.epoch, batch.timestamp_ms
         return decisions
 
+    def _silent(self, batch: Batch, at: At, *, is_of_another: bool) -> Iterator[Decision]:
+        fell_silent = self._silence.ended_by(batch.timestamp_ms, is_of_another=is_of_another)
+        if fell_silent is None:
+            return
+        before = text(self.controller)
+        since_ms, until_ms = fell_silent
+        silent = At(at.offset, since_ms * 1000, until_ms * 1000 + 999, before or UNKNOWN_WRITER)
+        yield silent.decision(ControlEvent.CONTROLLER_SILENT, broker=before, term=self.epoch)
+        if not is_of_another:
+            yield at.decision(ControlEvent.CONTROLLER_RESUMED, broker=before, term=self.epoch)
+
+    def _leader_named(self, batch: Batch) -> int | None:
+        named = [value for key, value in batch.records if batch.is_control and int.from_bytes((key or b"")[2:4]) == LEADER_CHANGE]
+        return self._leader_id(named[0] or b"") if named else None
+
+    def _leader_id(self, value: bytes) -> int:
+        leader: int = self._definitions.message("LeaderChangeMessage").decode(value, int.from_bytes(value[:2]))["leader_id"]
+        return leader
+
     def _control(self, key: bytes, value: bytes, epoch: int, at: At) -> Iterator[Decision]:
         if int.from_bytes(key[2:4]) != LEADER_CHANGE:
             return
-        message = self._definitions.message("LeaderChangeMessage").decode(value, int.from_bytes(value[:2]))
-        previous, self.controller = self.controller, message["leader_id"]
+        previous, self.controller = self.controller, self._leader_id(value)
         now = text(self.controller)
         event = ControlEvent.CONTROLLER_CHANGED
         yield at.decision(event, broker=now, leader=now, previous_leader=text(previous), term=epoch)

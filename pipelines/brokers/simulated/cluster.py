@@ -10,21 +10,20 @@ no gap but the clients' own.
 Example: broker 2 killed at 10 s with a session of 9 s is fenced at about 18 s; every broker that is up follows within milliseconds.
 """
 
-import heapq
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.brokers.simulated.scenario import PROBER, Fault, Scenario
+from pipelines.brokers.simulated.quorum import UP, Controlled, Write
+from pipelines.brokers.simulated.scenario import CONTROLLER, PROBER, Fault, Scenario
 from pipelines.brokers.simulated.steps import Steps
 from pipelines.domain.facts import Partition
 from pipelines.domain.observations import ControlEvent
 
-UP, HUNG, DEAD = "up", "hung", "dead"
+HUNG, DEAD = "hung", "dead"
 CANARY, WATCH = "canary", "watch"
-CLIENTS = (CANARY, WATCH)
 
 Changes = Mapping[Partition, tuple[str | None, tuple[str, ...], bool]]
 """By partition: the leader and the ISR that it gets, and whether that is an unclean election."""
@@ -52,9 +51,15 @@ class Trace:
     lagging: dict[str, Steps[bool]]
     applied: dict[str, Steps[int]]
     told: dict[str, Steps[int]]
-    cut: dict[str, Steps[bool]]
+    cut: dict[tuple[str, str], Steps[bool]]
     decided: list[int] = field(default_factory=lambda: [0])
-    controls: list[dict[str, Any]] = field(default_factory=list)
+    log: list[Write] = field(default_factory=list)
+    without_controller: list[tuple[int, int | None]] = field(default_factory=list)
+
+    @property
+    def controls(self) -> list[dict[str, Any]]:
+        """The events of the log, with the instants at which they were decided."""
+        return [{**one.event, "decided_us": one.at_us} for one in self.log if one.event is not None]
 
     def known_by(self, knower: Steps[int], partition: Partition, at_us: int) -> Version:
         """The state of a partition as a broker or a client knew it."""
@@ -87,7 +92,9 @@ class Trace:
         replicas = self.replicas[partition]
         instants: set[int] = set()
         for broker in replicas:
-            instants.update(self.states[broker].times, self.lagging[broker].times, self.cut[broker].times)
+            instants.update(self.states[broker].times, self.lagging[broker].times)
+            for client in self.told:
+                instants.update(self.cut[client, broker].times)
         for version in self.versions[partition][1:]:
             instants.add(version.decided_us)
             knowers = [*(self.applied[broker] for broker in replicas), *self.told.values()]
@@ -100,53 +107,49 @@ def _first_at_least(steps: Steps[int], batch: int) -> int | None:
     return None if index is None else steps.times[index]
 
 
-class Cluster:
-    """The event loop. `run` plays a scenario's faults on some partitions and returns the trace."""
+class Cluster(Controlled):
+    """The cluster. `run` plays a scenario's faults on some partitions and returns the trace."""
+
+    decides = frozenset(
+        {"_fence", "_unfence", "_register", "_shrink", "_expand", "_elect_unclean", "_rebalance", "_terminate", "_exit"}
+    )
 
     def __init__(self, scenario: Scenario, rng: random.Random, partitions: dict[Partition, tuple[str, ...]]) -> None:
-        self.scenario = scenario
-        self.rng = rng
-        self.now_us = 0
-        self._events: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._count = 0
+        super().__init__(scenario, rng)
         self._fenced: set[str] = set()
-        self._stops = dict.fromkeys(scenario.brokers, 0)
-        self._position = 1000
+        self._stops = dict.fromkeys(self.states, 0)
         self.trace = Trace(
             replicas=partitions,
             versions={one: [Version(0, 0, replicas[0], 1, tuple(sorted(replicas)))] for one, replicas in sorted(partitions.items())},
-            states={one: Steps(UP) for one in scenario.brokers},
+            states=self.states,
             lagging={one: Steps(False) for one in scenario.brokers},
             applied={one: Steps(0) for one in scenario.brokers},
-            told={one: Steps(0) for one in CLIENTS},
-            cut={one: Steps(False) for one in scenario.brokers},
+            told={one: Steps(0) for one in scenario.clients},
+            cut={(client, broker): Steps(False) for client in scenario.clients for broker in scenario.brokers},
+            log=self.log,
+            without_controller=self.without,
         )
 
     def run(self, faults: Iterable[Fault]) -> Trace:
         """Plays the faults up to the scenario's end."""
         for fault in faults:
-            if fault.target != PROBER:
+            if fault.kind == "cut":
+                self._at(fault.at_us, self._cut, fault)
+            elif not fault.target.startswith(PROBER):
                 self._at(fault.at_us, getattr(self, f"_{fault.kind}"), fault.target, fault.duration_us)
-        while self._events and self._events[0][0] <= self.scenario.end_us:
-            self.now_us, _, action, arguments = heapq.heappop(self._events)
-            action(*arguments)
+        self.play(self.scenario.end_us)
         return self.trace
-
-    def _at(self, at_us: int, action: Callable[..., None], *arguments: Any) -> None:
-        self._count += 1
-        heapq.heappush(self._events, (max(at_us, self.now_us), self._count, action, arguments))
-
-    def _after(self, low_us: int, high_us: int, action: Callable[..., None], *arguments: Any) -> None:
-        self._at(self.now_us + self.rng.randint(low_us, max(low_us, high_us)), action, *arguments)
 
     # --- faults -------------------------------------------------------------------------------------------------------
 
-    def _kill(self, broker: str, away_us: int) -> None:
+    def _kill(self, target: str, away_us: int) -> None:
+        broker = self._meant(target)
         if self.trace.states[broker].last != DEAD:
             self._stopped(broker, DEAD)
             self._at(self.now_us + away_us, self._start, broker)
 
-    def _hang(self, broker: str, away_us: int) -> None:
+    def _hang(self, target: str, away_us: int) -> None:
+        broker = self._meant(target)
         if self.trace.states[broker].last == UP:
             self._stopped(broker, HUNG)
             self._at(self.now_us + away_us, self._resume, broker, self._stops[broker])
@@ -173,9 +176,11 @@ class Cluster:
         self._at(self.now_us + self.scenario.lag_time_us, self._shrink, broker)
         self._at(self.now_us + length_us, self._catch_up, broker)
 
-    def _cut(self, broker: str, length_us: int) -> None:
-        self.trace.cut[broker].set(self.now_us, True)
-        self._at(self.now_us + length_us, self.trace.cut[broker].set, self.now_us + length_us, False)
+    def _cut(self, fault: Fault) -> None:
+        for client in self.scenario.clients_of(fault.by):
+            steps = self.trace.cut[client, fault.target]
+            steps.set(self.now_us, True)
+            self._at(self.now_us + fault.duration_us, steps.set, self.now_us + fault.duration_us, False)
 
     def _rebalance(self, broker: str, _: int) -> None:
         moves = {}
@@ -191,14 +196,21 @@ class Cluster:
     def _stopped(self, broker: str, state: str) -> None:
         self.trace.states[broker].set(self.now_us, state)
         self._stops[broker] += 1
-        session = self.scenario.session_us
-        self._after(session - session // 20, session, self._fence, broker, self._stops[broker])
+        self._controller_stopped(broker)
+        if broker in self.scenario.brokers:
+            session = self.scenario.session_us
+            self._after(session - session // 20, session, self._fence, broker, self._stops[broker])
 
     def _start(self, broker: str) -> None:
         if self.trace.states[broker].last == DEAD:
             self.trace.states[broker].set(self.now_us, UP)
             self._stops[broker] += 1
-            self._apply(broker, len(self.trace.decided) - 1)  # it takes the metadata log in before it serves
+            if broker in self.scenario.brokers:
+                self._apply(broker, len(self.trace.decided) - 1)  # it takes the metadata log in before it serves
+                self._after(0, 0, self._register, broker, self._stops[broker])
+
+    def _register(self, broker: str, stop: int) -> None:
+        if self._stops[broker] == stop:
             self._record(ControlEvent.BROKER_REGISTERED, broker=broker)
             self._returned(broker)
 
@@ -206,7 +218,9 @@ class Cluster:
         if self.trace.states[broker].last == HUNG and self._stops[broker] == stop:
             self.trace.states[broker].set(self.now_us, UP)
             self._stops[broker] += 1
-            self._returned(broker)
+            self._controller_back(broker)
+            if broker in self.scenario.brokers:
+                self._returned(broker)
 
     def _returned(self, broker: str) -> None:
         self._after(1_000, self._soon_us, self._apply, broker, len(self.trace.decided) - 1)
@@ -287,7 +301,7 @@ class Cluster:
         if batch is not None:
             for broker in self.scenario.brokers:
                 self._after(500, self._soon_us, self._apply, broker, batch)
-            for client in CLIENTS:
+            for client in self.scenario.clients:
                 self._after(500, self.scenario.lambda_us // 2, self._tell, client, batch)
         return batch
 
@@ -300,7 +314,8 @@ class Cluster:
         for broker in self.scenario.brokers:
             self._at(followed, self._apply, broker, batch)
         known = followed
-        for client, gap_us in ((CANARY, self.scenario.gap_us), (WATCH, self.scenario.watch_gap_us)):
+        for client in self.scenario.clients:
+            gap_us = self.scenario.watch_gap_us if client == WATCH else self.scenario.gap_us
             if self.scenario.is_short:
                 told = followed + self.rng.randint(0, 2 * gap_us)
             else:
@@ -336,13 +351,6 @@ class Cluster:
             )
         return batch
 
-    def _record(self, event: str, **fields: Any) -> None:
-        self._position += 1
-        stamp = self.now_us // 1000 * 1000
-        self.trace.controls.append(
-            {"event": event, "position": str(self._position), "started_at_us": stamp, "ended_at_us": stamp + 999, **fields}
-        )
-
     def _apply(self, broker: str, batch: int) -> None:
         steps = self.trace.applied[broker]
         if self._is_up(broker) and batch > steps.last:
@@ -352,6 +360,10 @@ class Cluster:
         steps = self.trace.told[client]
         if batch > steps.last:
             steps.set(self.now_us, batch)
+
+    def _meant(self, target: str) -> str:
+        """The node that a fault means: whoever is the controller just then, or the one that is named."""
+        return self.active if target == CONTROLLER else target
 
     # --- small questions ----------------------------------------------------------------------------------------------
 

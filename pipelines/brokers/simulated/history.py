@@ -14,39 +14,48 @@ from itertools import pairwise
 from typing import Any
 
 from pipelines.brokers.simulated.cluster import CANARY, WATCH, Cluster, Trace
+from pipelines.brokers.simulated.hosts import HostClocks, book_of_answers, book_of_probes
 from pipelines.brokers.simulated.logs import Log, Record, cuts_of
-from pipelines.brokers.simulated.observers import Observer, Probing, leader_seen, observers
+from pipelines.brokers.simulated.observers import Observer, leader_seen, probers, watch
+from pipelines.brokers.simulated.probing import Probing
+from pipelines.brokers.simulated.quorum import UP
+from pipelines.brokers.simulated.reading import controls
 from pipelines.brokers.simulated.scenario import PROBER, Scenario, random_scenario
 from pipelines.brokers.simulated.service import Down, Service
+from pipelines.brokers.simulated.writing import Pen
 from pipelines.domain.facts import Partition, Stream
 from pipelines.domain.observations import (
     Blind,
+    ClockSeen,
     Control,
     EpochEnd,
     Fault,
     Kind,
     Lane,
-    LateAcks,
     LeaderSeen,
     Observation,
-    Probes,
     ReadBack,
     Status,
 )
 
-SYSTEM, CLUSTER_ID, CLOCK_ID = "simulated", "simulated", "simulated"
+ANSWER_US = 5_000
+CLUSTER_ID = "simulated"
 WRITE_TOPIC, DURABLE_TOPIC, USER_TOPIC = "canary-write", "canary-durable", "orders"
 
 
 @dataclass(slots=True)
 class Truth:
-    """What really happened. Spans of `lanes` are by stream, of `leaderless` by partition, of `stalled` by partition and broker."""
+    """What really happened. Spans of `lanes` are by stream, of `leaderless` by partition, of `stalled` by partition and broker.
+
+    All of it is told on the first prober's clock; `clocks` says how far the others are off.
+    """
 
     trace: Trace
+    clocks: HostClocks
     lanes: dict[Stream, list[Down]] = field(default_factory=dict)
     leaderless: dict[Partition, list[Down]] = field(default_factory=dict)
     stalled: dict[tuple[Partition, str], list[Down]] = field(default_factory=dict)
-    gone: dict[Stream, list[Record]] = field(default_factory=dict)
+    gone: dict[Partition, list[Record]] = field(default_factory=dict)
     blind: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
 
@@ -60,13 +69,15 @@ class History:
     truth: Truth
 
 
-def simulate(seed: int, scenario: Scenario | None = None, *, incidents: int = 4, is_short: bool = False) -> History:
+def simulate(
+    seed: int, scenario: Scenario | None = None, *, incidents: int = 4, is_short: bool = False, cluster_id: str = CLUSTER_ID
+) -> History:
     """The history of a seed. Without a scenario the seed draws one of some incidents."""
     rng = random.Random(seed)  # noqa: S311 - nothing here is a secret
     scenario = scenario or random_scenario(rng, incidents=incidents, is_short=is_short)
     partitions = _partitions(scenario, rng)
     trace = Cluster(scenario, rng, partitions).run(scenario.faults)
-    return History(seed, scenario, *_seen(scenario, rng, trace))
+    return History(seed, scenario, *_seen(scenario, rng, trace, cluster_id))
 
 
 def _partitions(scenario: Scenario, rng: random.Random) -> dict[Partition, tuple[str, ...]]:
@@ -85,35 +96,82 @@ def _partitions(scenario: Scenario, rng: random.Random) -> dict[Partition, tuple
     return found
 
 
-def _seen(scenario: Scenario, rng: random.Random, trace: Trace) -> tuple[list[Observation], Truth]:
-    canary = observers(scenario, CANARY, "canary", is_disturbed=True)
-    watch = observers(scenario, WATCH, "watch", is_disturbed=False)
-    truth = Truth(trace, blind={"canary": _blind(scenario, canary), "watch": []})
-    pen = _Pen()
+def _seen(scenario: Scenario, rng: random.Random, trace: Trace, cluster_id: str) -> tuple[list[Observation], Truth]:
+    clocks = HostClocks(scenario)
+    canaries = probers(scenario)
+    truth = Truth(trace, clocks, blind={WATCH: [], **{one.prober_id: _blind(scenario, one) for one in canaries}})
+    pen = Pen(clocks, cluster_id)
     for partition in trace.replicas:
         service = Service.of(scenario, trace, partition)
         truth.leaderless[partition] = service.leaderless()
         for broker in scenario.brokers:
             if downs := service.stalled(broker):
                 truth.stalled[partition, broker] = downs
-        lanes = [(watch, Kind.LEADER, Lane.WATCH)]
+        _asked(pen, truth, service, watch(scenario), Kind.LEADER, Lane.WATCH, rng)
         if partition.resource != USER_TOPIC:
-            kind = Kind.WRITE if partition.resource == WRITE_TOPIC else Kind.DURABLE_WRITE
-            lanes += [(canary, kind, Lane.RAW), (canary, Kind.READ, Lane.READ)]
-        for observer, kind, lane in lanes:
-            is_durable = kind == Kind.DURABLE_WRITE
-            log = Log(cuts_of(trace, partition, scenario.replication_us, rng, is_durable=is_durable)) if lane == Lane.RAW else None
-            probing = Probing(scenario, trace, service, observer, kind, lane, rng, log)
-            probing.read_at = _read_back_at(scenario, rng) if log else []
-            probing.run()
-            stream = Stream(partition.resource, partition.shard, kind, lane, observer.prober_id)
-            gap = scenario.watch_gap_us if lane == Lane.WATCH else scenario.gap_us
-            truth.lanes[stream] = service.unserved(observer.client, kind, gap)
-            if log is not None:
-                truth.gone[stream] = log.gone
-            pen.probing(observer, probing)
-    _around(pen, scenario, rng, trace, canary)
+            _written(pen, truth, service, canaries, rng)
+            for canary in canaries:
+                _asked(pen, truth, service, canary, Kind.READ, Lane.READ, rng)
+    _around(pen, scenario, rng, trace, canaries)
     return pen.observations, truth
+
+
+def _asked(pen: Pen, truth: Truth, service: Service, observer: Observer, kind: str, lane: str, rng: random.Random) -> None:
+    """A lane that stores nothing, asked by one observer."""
+    probing = Probing(service.scenario, truth.trace, service, observer, kind, lane, rng)
+    probing.run()
+    pen.probing(probing, rng)
+    _remember(truth, probing)
+
+
+def _written(pen: Pen, truth: Truth, service: Service, canaries: list[Observer], rng: random.Random) -> None:
+    """The lane that writes to a canary partition: all probers write to the same log, and somebody reads it back."""
+    scenario, partition = service.scenario, service.partition
+    kind = Kind.WRITE if partition.resource == WRITE_TOPIC else Kind.DURABLE_WRITE
+    cuts = cuts_of(truth.trace, partition, scenario.replication_us, rng, is_durable=kind == Kind.DURABLE_WRITE)
+    log = Log(cuts, rng)
+    asked = []
+    for canary in canaries:
+        one = Probing(scenario, truth.trace, service, canary, kind, Lane.RAW, rng, truth.clocks.append_time, writes=True)
+        one.run()
+        asked.append(one)
+    appended = (record for one in asked for record in one.appended)
+    in_vain = (record for one in asked for record, _ in one.in_vain)
+    read_at = _read_back_at(scenario, rng)
+    for read in log.play(appended, in_vain, read_at, scenario.end_us):
+        pen.write(
+            ReadBack,
+            "readback",
+            "readback",
+            "readback-0",
+            resource=partition.resource,
+            shard=partition.shard,
+            kind=kind,
+            lane=Lane.RAW,
+            from_position="0",
+            to_position=str(read.end),
+            log_start_position=str(read.log_start),
+            damaged_records=0,
+            runs=read.runs,
+            started_at_us=read.at_us,
+            ended_at_us=read.at_us + 1_000,
+        )
+    truth.gone[partition] = log.gone
+    for one in asked:
+        runs = pen.probing(one, rng)
+        _remember(truth, one)
+        if scenario.clocks is not None and scenario.clocks.has_book:
+            name = one.observer.prober_id
+            for line in book_of_probes(runs):
+                pen.noted(ClockSeen, CANARY, name, f"{name}-book-{partition.resource}-{partition.shard}", **line)
+
+
+def _remember(truth: Truth, probing: Probing) -> None:
+    """The truth of one lane."""
+    scenario, partition, prober_id = probing.scenario, probing.service.partition, probing.observer.prober_id
+    gap = scenario.watch_gap_us if probing.lane == Lane.WATCH else scenario.gap_us
+    stream = Stream(partition.resource, partition.shard, probing.kind, probing.lane, prober_id)
+    truth.lanes[stream] = probing.service.unserved(prober_id, probing.kind, gap)
 
 
 def _read_back_at(scenario: Scenario, rng: random.Random) -> list[int]:
@@ -130,75 +188,33 @@ def _blind(scenario: Scenario, observer: Observer) -> list[tuple[int, int]]:
     return sorted(gaps)
 
 
-class _Pen:
-    """Writes observations under the envelopes of their collectors."""
-
-    def __init__(self) -> None:
-        self.observations: list[Observation] = []
-        self._sequences: dict[tuple[str, str], int] = {}
-
-    def write(self, record: type[Any], collector: str, prober_id: str, boot_id: str, **fields: Any) -> None:
-        key = (prober_id, boot_id)
-        seq = self._sequences[key] = self._sequences.get(key, -1) + 1
-        self.observations.append(
-            record(
-                system=SYSTEM,
-                cluster_id=CLUSTER_ID,
-                collector=collector,
-                prober_id=prober_id,
-                boot_id=boot_id,
-                clock_id=CLOCK_ID,
-                seq=seq,
-                **fields,
-            )
-        )
-
-    def probing(self, observer: Observer, probing: Probing) -> None:
-        """Everything that one lane of one partition brought."""
-        name = observer.prober_id
-        for boot_id, line in probing.lines:
-            self.write(Probes, name, name, boot_id, **line)
-        for boot_id, line in probing.late_lines():
-            self.write(LateAcks, name, name, boot_id, **line)
-        partition = probing.service.partition
-        for at_us, log_start, end, runs in probing.readbacks:
-            self.write(
-                ReadBack,
-                "readback",
-                "readback",
-                "readback-0",
-                resource=partition.resource,
-                shard=partition.shard,
-                kind=probing.kind,
-                lane=probing.lane,
-                from_position="0",
-                to_position=str(end),
-                log_start_position=str(log_start),
-                damaged_records=0,
-                runs=runs,
-                started_at_us=at_us,
-                ended_at_us=at_us + 1_000,
-            )
-
-
-def _around(pen: _Pen, scenario: Scenario, rng: random.Random, trace: Trace, canary: Observer) -> None:
-    """What is not a probe: the control plane, what clients were told, ends of epochs, faults, blindness, signs of life."""
-    for fields in trace.controls if scenario.has_control_plane else ():
-        seen_at_us = fields["ended_at_us"] + rng.randint(0, 20_000)
-        pen.write(Control, "control_plane", "control", "control-0", source="metadata_fetch", seen_at_us=seen_at_us, **fields)
+def _around(pen: Pen, scenario: Scenario, rng: random.Random, trace: Trace, canaries: list[Observer]) -> None:
+    """What is not a probe: the control plane, what clients were told, ends of epochs, faults, blindness, signs of life, clocks."""
+    for fields in controls(pen.clocks, scenario, rng, trace) if scenario.has_control_plane else ():
+        pen.write(Control, "control_plane", "control", "control-0", source="metadata_log", **fields)
     for partition in trace.replicas:
         for line in leader_seen(trace, partition, rng):
-            pen.write(LeaderSeen, "watch", "watch", "watch-0", **line)
+            pen.write(LeaderSeen, WATCH, WATCH, "watch-0", **line)
         for line in _epoch_ends(scenario, trace, partition) if partition.resource == USER_TOPIC else ():
-            pen.write(EpochEnd, "watch", "watch", "watch-0", **line)
-    for one in (one for one in scenario.faults if one.target != PROBER):
+            pen.write(EpochEnd, WATCH, WATCH, "watch-0", **line)
+    for one in (one for one in scenario.faults if not one.target.startswith(PROBER)):
         fields = {"fault": one.kind, "target": one.target, "is_verified": True}
         pen.write(Fault, "drill", "drill", "drill-0", started_at_us=one.at_us, ended_at_us=one.at_us + 1_000, **fields)
-    for begin, end in canary.stalls:
-        pen.write(Blind, "canary", "canary", canary.boots[0].boot_id, cause="stall", started_at_us=begin, ended_at_us=end)
-    for boot in (boot for boot in canary.boots if not boot.is_crash):
-        state = {"state": "stopped", "started_at_us": boot.begin_us, "ended_at_us": boot.end_us}
-        pen.write(Status, "canary", "canary", boot.boot_id, **state)
+    _signs_of_life(pen, canaries)
+    if scenario.clocks is not None and scenario.clocks.has_response_times:
+        for line in book_of_answers(scenario, trace, pen.clocks, rng):
+            pen.write(ClockSeen, "metrics", "metrics", "metrics-0", **line)
+
+
+def _signs_of_life(pen: Pen, canaries: list[Observer]) -> None:
+    """What probers say of themselves."""
+    for canary in canaries:
+        name = canary.prober_id
+        for begin, end in canary.stalls:
+            pen.write(Blind, CANARY, name, canary.boots[0].boot_id, cause="stall", started_at_us=begin, ended_at_us=end)
+        for boot in (boot for boot in canary.boots if not boot.is_crash):
+            state = {"state": "stopped", "started_at_us": boot.begin_us, "ended_at_us": boot.end_us}
+            pen.write(Status, CANARY, name, boot.boot_id, **state)
 
 
 def _epoch_ends(scenario: Scenario, trace: Trace, partition: Partition) -> Iterator[dict[str, Any]]:
@@ -206,6 +222,11 @@ def _epoch_ends(scenario: Scenario, trace: Trace, partition: Partition) -> Itera
     versions = trace.versions[partition]
     for former, version in pairwise(versions):
         if version.leader is None or version.leader == former.leader:
+            continue
+        # The new leader answers once it has followed its election, if it is there.
+        known = trace.applied[version.leader].changes()
+        asked_us = next((at for at, batch in known if trace.version(partition, batch) == version), None)
+        if asked_us is None or trace.states[version.leader].at(asked_us + ANSWER_US) != UP:
             continue
         watermark = version.decided_us // 1000
         lost = scenario.session_us // 1000 if version.is_unclean else 0
@@ -220,8 +241,8 @@ def _epoch_ends(scenario: Scenario, trace: Trace, partition: Partition) -> Itera
             "lost_records": lost,
             "lost_started_at_us": version.decided_us - 2 * scenario.session_us if lost else None,
             "lost_ended_at_us": version.decided_us - scenario.session_us if lost else None,
-            "started_at_us": version.decided_us + 1_000_000,
-            "ended_at_us": version.decided_us + 1_005_000,
+            "started_at_us": asked_us,
+            "ended_at_us": asked_us + ANSWER_US,
         }
 
 

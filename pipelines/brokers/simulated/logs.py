@@ -10,21 +10,25 @@ Example: replication takes 50 ms, the leader dies at 1,000 ms: records appended 
 
 import random
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipelines.brokers.simulated.cluster import UP, Trace, Version
+from pipelines.brokers.simulated.cluster import Trace, Version
+from pipelines.brokers.simulated.quorum import UP
 from pipelines.domain.facts import Partition
 from pipelines.domain.observations import FoundRun
 
 
-class Record(NamedTuple):
-    """One record of one run of the prober, and where and when it was stored."""
+@dataclass(slots=True, eq=False)
+class Record:
+    """One record of one run of a prober, and where and when it was stored; the position is known once the log has been played."""
 
     boot_id: str
     sequence: int
-    position: int
     appended_us: int
+    position: int = -1
+    number: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,21 @@ class Cut:
     kept_us: int
 
 
+class Read(NamedTuple):
+    """What a read-back found: the log from its start to its end."""
+
+    at_us: int
+    log_start: int
+    end: int
+    runs: tuple[FoundRun, ...]
+
+
 @dataclass(slots=True)
 class Log:
     """A partition's log as time goes on. `advance` and `append` are called in order of time; `ends` are old logs' ends at cuts."""
 
     cuts: list[Cut]
+    rng: random.Random
     records: list[Record] = field(default_factory=list)
     gone: list[Record] = field(default_factory=list)
     ends: list[tuple[int, int]] = field(default_factory=list)
@@ -58,23 +72,40 @@ class Log:
         """The position after the last record."""
         return len(self.records)
 
-    def append(self, boot_id: str, sequence: int, at_us: int) -> Record:
+    def append(self, record: Record) -> None:
         """Stores a record at the end of the log. Called for every write, so it does no more than it must."""
-        if self.cuts and self.cuts[0].at_us <= at_us:
-            self.advance(at_us)
-        record = Record(boot_id, sequence, len(self.records), at_us)
+        if self.cuts and self.cuts[0].at_us <= record.appended_us:
+            self.advance(record.appended_us)
+        record.position = len(self.records)
         self.records.append(record)
-        return record
 
-    def append_in_vain(self, boot_id: str, sequence: int, at_us: int) -> Record:
+    def append_in_vain(self, record: Record) -> None:
         """Stores a record in the log of a leader that was replaced before; called when the log has come to its end."""
-        index = max((index for index, (cut_at, _) in enumerate(self.ends) if cut_at <= at_us), default=None)
-        cut_at, position = self.ends[index] if index is not None else (0, self.end)
+        index = max((index for index, (cut_at, _) in enumerate(self.ends) if cut_at <= record.appended_us), default=None)
+        cut_at, record.position = self.ends[index] if index is not None else (0, self.end)
         if index is not None:
-            self.ends[index] = (cut_at, position + 1)
-        record = Record(boot_id, sequence, position, at_us)
+            self.ends[index] = (cut_at, record.position + 1)
         self.gone.append(record)
-        return record
+
+    def play(self, appended: Iterable[Record], in_vain: Iterable[Record], read_at: list[int], end_us: int) -> Iterator[Read]:
+        """Lets all probers' records come in, in order of time, and reads the log back now and then."""
+        waiting = sorted(read_at, reverse=True)
+        for record in sorted(appended, key=lambda one: one.appended_us):
+            while waiting and waiting[-1] <= record.appended_us:
+                yield self._read(waiting.pop())
+            self.append(record)
+        while waiting:
+            yield self._read(waiting.pop())
+        self.advance(end_us)
+        for record in sorted(in_vain, key=lambda one: one.appended_us):
+            self.append_in_vain(record)
+
+    def _read(self, at_us: int) -> "Read":
+        self.advance(at_us)
+        if self.rng.random() < 0.1:
+            self.log_start = max(self.log_start, self.rng.randint(0, self.end // 4))
+        end, runs = self.found()
+        return Read(at_us, self.log_start, end, runs)
 
     def found(self) -> tuple[int, tuple[FoundRun, ...]]:
         """The position after the last record, and what a read-back finds."""
@@ -109,7 +140,7 @@ def cuts_of(trace: Trace, partition: Partition, replication_us: int, rng: random
             replaced = None
             continue
         replaced = replaced or version
-        if version.leader is not None and former is not None:
+        if version.leader is not None and former is not None and _took_over(trace, partition, version):
             left = _left(trace, former, replaced)
             kept = min(left, trace.last_fetching(version.leader, left)) - rng.randint(replication_us // 2, replication_us)
             if is_durable and trace.states[former].at(left) == UP:
@@ -118,6 +149,14 @@ def cuts_of(trace: Trace, partition: Partition, replication_us: int, rng: random
             found.append(Cut(max(takes_over, left), kept))
             former, replaced = version.leader, None
     return found
+
+
+def _took_over(trace: Trace, partition: Partition, version: Version) -> bool:
+    """Whether who was elected ever knew: one that was given up before it heard of it has not led, and its log counts for nothing."""
+    if version.leader is None:
+        return False
+    first = next((batch for _, batch in _steps(trace, version.leader) if batch >= version.batch), None)
+    return first is None or trace.version(partition, first).leader == version.leader
 
 
 def _left(trace: Trace, former: str, replaced: Version) -> int:

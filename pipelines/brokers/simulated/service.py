@@ -16,7 +16,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipelines.brokers.simulated.cluster import DEAD, HUNG, UP, Trace, Version
+from pipelines.brokers.simulated.cluster import DEAD, HUNG, Trace, Version
+from pipelines.brokers.simulated.quorum import UP
 from pipelines.brokers.simulated.scenario import Scenario
 from pipelines.domain.facts import Partition
 from pipelines.domain.observations import Kind
@@ -48,6 +49,8 @@ class Segment:
 
     begin_us: int
     mode: Mode
+    term: int = 0
+    """The leader epoch that the client has been told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,9 @@ class Service:
         found: list[Segment] = []
         for instant in self.boundaries:
             mode = self.lane_mode(client, kind, instant)
-            if not found or found[-1].mode != mode:
-                found.append(Segment(instant, mode))
+            term = self.trace.known_by(self.trace.told[client], self.partition, instant).term
+            if not found or found[-1].mode != mode or found[-1].term != term:
+                found.append(Segment(instant, mode, term))
         return found
 
     def lane_mode(self, client: str, kind: str, at_us: int) -> Mode:
@@ -88,7 +92,7 @@ class Service:
         broker = self.trace.known_by(self.trace.told[client], self.partition, at_us).leader
         if broker is None:
             return Mode(QUEUED, None)
-        if self.trace.cut[broker].at(at_us):
+        if self.trace.cut[client, broker].at(at_us):
             return Mode(CUT, broker)
         return self.broker_mode(broker, kind, at_us)
 

@@ -4,6 +4,7 @@ Example: `steps = Steps("up"); steps.set(5, "dead")`: `steps.at(4) == "up"`, `st
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -33,6 +34,10 @@ class Steps(Generic[Value]):
     def at(self, at_us: int) -> Value:
         """The value at an instant."""
         return self.values[bisect_right(self.times, at_us) - 1]
+
+    def changes(self) -> Iterator[tuple[int, Value]]:
+        """Every change: its instant, and the value from then on."""
+        return zip(self.times, self.values, strict=True)
 
     @property
     def last(self) -> Value:

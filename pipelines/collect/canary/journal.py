@@ -10,6 +10,8 @@ Example: a partition that is healthy for a minute writes its first line at once 
 from collections.abc import Callable, Iterable
 
 from pipelines.collect.spool import Spool
+from pipelines.domain.clock_book import ClockBook
+from pipelines.domain.clocks import APPEND_TIME, clock_bound
 from pipelines.domain.observations import Blind, LateAcks, LeaderSeen, Outcome, Probes
 from pipelines.domain.spans import Decided, LateAck, Line, SpanBuilder, late_runs
 
@@ -23,6 +25,7 @@ class Journal:
     def __init__(self, spool: Spool, observers: Iterable[Observer] = ()) -> None:
         self._spool = spool
         self._observers = tuple(observers)
+        self._clocks = ClockBook(APPEND_TIME, spool.write)
 
     @property
     def is_full(self) -> bool:
@@ -35,6 +38,13 @@ class Journal:
             record = self._spool.write(Probes, **line)
             for observer in self._observers:
                 observer(record)
+            proven = clock_bound(record)
+            if proven is not None:
+                self._clocks.take(proven.host, proven.offset, proven.begin_us, proven.end_us)
+
+    def close(self) -> None:
+        """Writes what is open by itself."""
+        self._clocks.close()
 
     def late(self, shared: Line, acks: list[LateAck]) -> None:
         """Writes late acknowledgements of one partition; `shared` names it."""

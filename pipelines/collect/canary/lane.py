@@ -227,6 +227,7 @@ class Track:
             flight.term,
             None,
             None,
+            flight.topic_id,
             position,
             None if flight.sent_ns is None else at_us(flight.sent_ns),
             server_at_us,

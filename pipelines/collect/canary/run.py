@@ -93,6 +93,7 @@ class Canary:
             self._status.stopping()
             for lane in self.lanes:
                 lane.close()
+            self._journal.close()
             self._status.stopped()
             await self._prober.close()
 

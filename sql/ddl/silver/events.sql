@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS silver.events (
     term BIGINT COMMENT 'leader epoch after it',
     isr ARRAY<STRING> COMMENT 'in-sync replicas after it',
     previous_isr ARRAY<STRING> COMMENT 'in-sync replicas before it',
-    position STRING COMMENT 'offset in the metadata log',
+    position STRING COMMENT 'offset in the metadata log, or zxid',
     source STRING COMMENT 'who saw it and how',
     detail STRING COMMENT 'in words for people',
     incident_id STRING COMMENT 'the incident that it belongs to: windows of a cluster that overlap or are less than a minute apart',

@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS silver.partition_windows (
     cluster_id STRING NOT NULL COMMENT 'the cluster, as the system itself names it',
     resource STRING NOT NULL COMMENT 'the topic or queue',
     shard STRING NOT NULL COMMENT 'the partition',
-    window STRING NOT NULL COMMENT 'leader_unavailable or acks_all_stalled',
+    window STRING NOT NULL COMMENT 'leader_unavailable, acks_all_stalled or under_min_isr',
     evidence STRING NOT NULL COMMENT 'probed, read_probed or inferred (control plane, with a probed partition on the same broker)',
     kind STRING NOT NULL COMMENT 'the service that it denies: leader or durable_write',
     started_at_min TIMESTAMP COMMENT 'the window began no earlier (UTC); NULL: it was there before anybody looked',

@@ -8,8 +8,8 @@ CREATE TABLE IF NOT EXISTS silver.replication_lag (
     replica STRING NOT NULL COMMENT 'the follower',
     minute_at TIMESTAMP NOT NULL COMMENT 'begin of the minute (UTC)',
     lag_records_max BIGINT NOT NULL COMMENT 'highest lag in records that was seen in the minute',
-    lag_ms_max DOUBLE COMMENT 'the time that the leader needed to append so many records, at its rate of that minute; NULL with a reason',
-    lag_ms_reason STRING COMMENT 'why the lag cannot be said in time: no_leader_samples or no_appends',
+    lag_ms_max DOUBLE COMMENT 'how long ago its leader''s log had reached where its own ended, interpolated; the longest of the minute; NULL: see lag_ms_reason',
+    lag_ms_reason STRING COMMENT 'why not: no_leader_samples, before_leader_samples, beyond_leader_samples, leader_changed or no_position',
     samples BIGINT NOT NULL COMMENT 'polls that it rests on',
     rule_version STRING NOT NULL COMMENT 'the version of the rule that made the row'
 )

@@ -1,0 +1,112 @@
+"""What proves that records are gone, or are not? The findings, the read-backs that decided them, and where the records were."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from dashboards import components, data, palette, words
+from dashboards.components import proof
+from dashboards.proofs import Listing, Proof, Step, Whole
+from pipelines import why
+from pipelines.domain import clock
+from pipelines.serving import Row, Snapshot
+
+MAX_READ_BACKS = 40
+HEAD = ("loss_id", "Verdict", "Why not lost", "Partition", "Service", "Records gone", "RPO", "Of acknowledged", "outage_id")
+
+
+def losses(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
+    """The verdict, the lost records and the RPO of an incident: the worst verdict, sums of records, the longest span."""
+    row = snapshot.row("incident", incident_id=names[0])
+    if row is None:
+        return None
+    found = snapshot.rows("incident_losses", incident_id=names[0], limit=data.MAX_EVIDENCE)
+    mark = palette.verdict(row["loss_verdict"])
+    steps = [
+        Step("verdict", "the worst of the findings and of outages that nobody read back", f"{len(found):,} findings", mark.word),
+        Step("lost records", "sum of records_min; sum of records_max", f"over {len(found):,} findings", _records(row)),
+        Step("RPO", "max of rpo_ms_min; max of rpo_ms_max", f"over {len(found):,} findings", _span(row)),
+    ]
+    counts: dict[str, int] = {}
+    for one in found:
+        counts[one["verdict"]] = counts.get(one["verdict"], 0) + one["acked_records"]
+    steps += [Step(f"acknowledged, {verdict}", "sum of acked_records", "", f"{count:,}") for verdict, count in counts.items()]
+    listing = Listing("The findings", f"gold.losses where incident_id = '{names[0]}'", HEAD, [_row(one) for one in found])
+    about = palette.VERDICT_MEANINGS.get(row["loss_verdict"], "")
+    return Proof("Acknowledged data and RPO", mark.word, about, names[0], steps, [Whole("gold.incidents", names[0], row)], [listing])
+
+
+def loss(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
+    """One finding: what was acknowledged, where it was, and which read-back did not find it."""
+    row = snapshot.row("evidence_loss", loss_id=names[0])
+    if row is None:
+        return None
+    steps = [
+        Step(
+            "records gone", "acknowledged and proven absent, at least; at most", f"of {row['acked_records']:,} acknowledged", _gone(row)
+        ),
+        Step("RPO min", "max(0, i(last lost) - r(first lost))", "", f"{row['rpo_ms_min']:g} ms"),
+        Step(
+            "RPO max",
+            "(latest start of the outage, or r of the next retained) - i(last retained before)",
+            "",
+            "nothing bounds it" if row["rpo_ms_max"] is None else f"{row['rpo_ms_max']:g} ms",
+        ),
+    ]
+    at = row["checked_at"]
+    day = timedelta(days=1)
+    us = clock.microseconds(at)
+    place = {name: row[name] for name in ("cluster_id", "resource", "shard")}
+    span = {"day_from": (at - day).date(), "day_to": (at + day).date(), "from_us": us - 1_000, "to_us": us + 1_000}
+    found = snapshot.rows("evidence_read_backs", **place, **span, limit=MAX_READ_BACKS)
+    note = None if found else f"No line of bronze ended at {words.instant(at)}: it is not there any more, or not yet."
+    head = ("Record", "Began (UTC)", "Ended (UTC)", "Read from", "to", "Log start", "Epoch", "Committed up to", "Epoch ends at", "Line")
+    source = "bronze.observations where record in ('readback', 'epoch_end') and ended_at_us is checked_at"
+    listing = Listing("The read-back that decided it", source, head, [_read_back(one) for one in found], note)
+    whole = Whole("silver.losses", row["loss_id"], row)
+    mark = palette.verdict(row["verdict"])
+    reason = why.loss(row["reason"])
+    about = palette.VERDICT_MEANINGS.get(row["verdict"], "") + (f"; {reason}" if reason else "")
+    title = f"{mark.word}: {row['resource']} / {row['shard']}, {palette.service(row['kind'], row['lane'])}"
+    return Proof(title, _gone(row), about, row["incident_id"], steps, [whole], [listing])
+
+
+def _gone(row: Row) -> str:
+    return words.count_range(row["records_min"], row["records_max"], "record")
+
+
+def _records(row: Row) -> str:
+    return words.count_range(row["lost_records_min"], row["lost_records_max"], "record")
+
+
+def _span(row: Row) -> str:
+    return words.duration_range(row["rpo_ms_min"], row["rpo_ms_max"], absent="not read back")
+
+
+def _row(one: Row) -> list[Any]:
+    return [
+        proof(one["loss_id"], "loss", one["loss_id"]),
+        palette.verdict(one["verdict"]).word,
+        why.loss(one["reason"]) or "",
+        f"{one['resource']} / {one['shard']}",
+        palette.service(one["kind"], one["lane"]),
+        _gone(one),
+        words.duration_range(one["rpo_ms_min"], one["rpo_ms_max"]),
+        f"{one['acked_records']:,}",
+        proof(one["outage_id"], "outage", one["outage_id"]) if one["outage_id"] else "none",
+    ]
+
+
+def _read_back(one: Row) -> list[Any]:
+    return [
+        one["record"],
+        words.instant(clock.instant(one["started_at_us"])),
+        words.instant(clock.instant(one["ended_at_us"])),
+        one["from_position"] or "",
+        one["to_position"] or "",
+        one["log_start_position"] or "",
+        "" if one["term"] is None else str(one["term"]),
+        one["high_watermark_max"] or "",
+        one["end_position"] or "",
+        components.code(f"{one['prober_id']} / {one['boot_id']} / {one['seq']}"),
+    ]

@@ -1,0 +1,82 @@
+"""Is every acknowledged record that is gone found to be lost, and no other?
+
+The rule: the number of records that are reported lost lies between those that are certainly gone from what was read back, and all that
+are gone. What is said to be present is there, and the span of what is lost is not longer than said.
+
+Example: 40 acknowledged records were cut off, 38 of them below the end of the last read-back: 38 to 40 are to be reported.
+"""
+
+from pipelines.brokers.simulated.history import USER_TOPIC, History
+from pipelines.brokers.simulated.judgement import Judgement, name_of
+from pipelines.brokers.simulated.logs import Record
+from pipelines.domain.data_loss import LOST, PRESENT, Loss
+from pipelines.domain.derivation import Derivation
+from pipelines.domain.facts import Facts, Stream
+from pipelines.domain.ledger import Ledger, acked_runs
+from pipelines.domain.observations import Lane, ReadBack
+
+
+def judge_losses(history: History, derivation: Derivation, found: Judgement) -> None:
+    """Holds every finding about acknowledged records against the logs."""
+    facts = derivation.facts
+    for stream in (stream for stream in history.truth.lanes if stream.lane == Lane.RAW):
+        gone = history.truth.gone[stream.partition]
+        acked = acked_runs(facts.probes.get(stream, []), facts.late_acks.get(stream, []))
+        ledgers = {boot_id: Ledger.of(boot_id, acked) for boot_id in {run.boot_id for run in acked}}
+        is_timed = _is_timed(history, facts, stream)
+        lost = {(one.boot_id, one.sequence): one for one in gone if _was_acked(ledgers.get(one.boot_id), one.sequence)}
+        last = max((one for one in facts.readbacks if _is_of(one, stream)), key=lambda one: one.ended_at_us)
+        certain = [one for one in lost.values() if int(last.log_start_position) <= one.position < int(last.to_position)]
+        reported = [one for one in derivation.losses if one.stream == stream]
+        count = sum(one.records.low or 0 for one in reported if one.verdict == LOST)
+        found.lost_records += count
+        name = f"seed {history.seed}: {'/'.join(name_of(stream))}"
+        if not is_timed:
+            certain = []
+        if not len(certain) <= count <= len(lost):
+            found.violations.append(f"{name}: {count} records are reported lost, {len(certain)} to {len(lost)} are")
+        for one in reported:
+            text = _contradiction(one, lost, ledgers[one.boot_id])
+            if text:
+                found.violations.append(f"{name}: {text}")
+    users = [of for partition, of in history.truth.trace.versions.items() if partition.resource == USER_TOPIC]
+    expected = sum(version.is_unclean for of in users for version in of)
+    committed = sum(1 for one in derivation.losses if one.evidence == "epoch_end")
+    if expected != committed:
+        found.violations.append(f"seed {history.seed}: {committed} losses of users' records are reported, {expected} happened")
+
+
+def _is_timed(history: History, facts: Facts, stream: Stream) -> bool:
+    """Whether anybody knows what the prober had written before a read-back: their clocks may have nothing in common."""
+    clocks = history.truth.clocks
+    own, other = clocks.clock_id(stream.prober_id), clocks.clock_id("readback")
+    return facts.clocks.between(own, other) is not None
+
+
+def _was_acked(ledger: Ledger | None, sequence: int) -> bool:
+    if ledger is None:
+        return False
+    try:
+        ledger.run_of(sequence)
+    except KeyError:
+        return False
+    return True
+
+
+def _is_of(readback: ReadBack, stream: Stream) -> bool:
+    return (readback.resource, readback.shard, readback.kind, readback.lane) == name_of(stream)
+
+
+def _contradiction(one: Loss, lost: dict[tuple[str, int], Record], ledger: Ledger) -> str | None:
+    """What the truth says against a finding; None when it holds."""
+    first, last = one.first_sequence or 0, one.last_sequence or 0
+    inside = sorted(sequence for boot_id, sequence in lost if boot_id == one.boot_id and first <= sequence <= last)
+    if one.verdict == PRESENT and inside:
+        return f"{len(inside)} records of {first} to {last} are gone, said to be present"
+    if one.verdict == LOST:
+        if len(inside) < (one.records.low or 0):
+            return f"{one.records.low} records of {first} to {last} are said to be lost, {len(inside)} are"
+        span = ledger.issued_us(inside[-1]) - ledger.issued_us(inside[0])
+        if one.span.high is not None and span > one.span.high:
+            return f"lost records span {span} us, said is at most {one.span.high}"
+    return None
