@@ -271,6 +271,25 @@ def test_with_a_high_watermark_nothing_goes_out_before_it_is_committed(tmp_path:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(("known", "news"), [(None, ["3"]), (2, ["2", "3"]), (3, ["3"])])
+def test_what_is_there_before_anybody_said_how_far_it_is_committed_is_state(
+    tmp_path: Path, defined: Definitions, known: int | None, news: list[str]
+) -> None:
+    async def story() -> None:
+        mark = Mark()
+        mark.value = known
+        folder = folder_with(tmp_path, first_batch(defined) + batch_bytes(2, NOW + 1, [change(defined, leader=3)]))
+        reader = follow(MetadataLog(folder, defined, mark, poll_seconds=0.01))
+        await reader.until(lambda: bool(reader.got), "the first sign of life")
+        append(folder / FIRST, batch_bytes(3, NOW + 2, [change(defined, leader=1)]))
+        mark.value = 4
+        await reader.until(lambda: "3" in reader.positions, "what was decided after")
+        assert reader.positions == news
+        await reader.stop()
+
+    asyncio.run(story())
+
+
 def test_a_folder_that_vanishes_is_trouble_and_no_crash(tmp_path: Path, defined: Definitions) -> None:
     async def story() -> None:
         folder = folder_with(tmp_path, first_batch(defined))

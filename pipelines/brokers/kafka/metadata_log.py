@@ -98,6 +98,11 @@ class Segments:
             yield from self._rest_of_segment()
             self.close()
 
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last batch that was given out."""
+        return self._next_offset
+
     def close(self) -> None:
         """Closes the segment that is open."""
         if self._file is not None:
@@ -180,7 +185,8 @@ class MetadataLog:
     ) -> None:
         self._folder = folder_of(path)
         self._definitions = definitions
-        self._has_news = from_begin
+        # What lies below is state, what is decided from there on is news; None until the log was read to its end once.
+        self._news_offset: int | None = 0 if from_begin else None
         self._read_ns: int | None = None
         self._high_watermark = high_watermark
         self._poll_seconds = poll_seconds
@@ -199,7 +205,7 @@ class MetadataLog:
             self._load_snapshot()
         else:
             self._replay.restore(saved)
-            self._has_news = True
+            self._news_offset = 0
         self._segments = Segments(self._folder, self._replay.next_offset, self._replay.epoch)
         alive_at = time.monotonic()
         while True:
@@ -212,8 +218,8 @@ class MetadataLog:
                 self._reader = None
                 decided, is_done = Decided(trouble=f"{self._folder}: {error}"), True
             if is_done and not decided.trouble:
-                # What is not known to be committed yet is held back, and is news when it is.
-                self._is_caught_up = self._has_news = True
+                self._is_caught_up = True
+                self._begin_news()
                 self._read_ns = None if self._held else asked_ns
             if decided.decisions or decided.trouble or time.monotonic() >= alive_at:
                 alive_at = time.monotonic() + ALIVE_SECONDS
@@ -229,6 +235,15 @@ class MetadataLog:
         self._segments.close()
         if self._high_watermark is not None:
             self._high_watermark.stop()
+
+    def _begin_news(self) -> None:
+        """After the first reading of the whole log: what is known not to be committed yet is news when it is. While nobody has said yet
+        how far that is, all that is there is state: that it is held back does not make it new."""
+        if self._news_offset is None:
+            limit, _ = self._limit()
+            self._news_offset = min(
+                (one.base_offset for one in self._held if 0 < limit < one.next_offset), default=self._segments.next_offset
+            )
 
     def _advance(self) -> tuple[Decided, bool]:
         """Reads for a slice of time. Returns what may go out, and whether the end of the log was reached."""
@@ -261,7 +276,7 @@ class MetadataLog:
 
     def _apply(self, batch: Batch) -> list[Decision]:
         decided = self._replay.apply(batch)
-        decisions = decided if self._has_news else []
+        decisions = decided if self._news_offset is not None and batch.base_offset >= self._news_offset else []
         self._given[batch.base_offset] = batch.crc
         if len(self._given) > REMEMBERED_BATCHES:
             del self._given[next(iter(self._given))]
