@@ -247,13 +247,13 @@ def _faults_begin_outages(history: History) -> Claim:
 def _rows_caused(history: History, act: Act) -> Iterator[Row]:
     """The first outage at or after the fault of each probed stream that needs the target."""
     led, followed = act.led(), act.followed()
-    first: dict[tuple[str, str, str, str], Row] = {}
+    first: dict[tuple[str | None, ...], Row] = {}
     for row in history.rows(OUTAGES):
         shard = (row["resource"], row["shard"])
         needs = shard in led or (shard in followed and row["kind"] == "durable_write")
         if row["lane"] not in PROBED or not needs or row["started_at_max"] is None or row["started_at_max"] < act.before_at_us:
             continue
-        key = (*shard, row["kind"], row["lane"])
+        key = (*shard, row["kind"], row["lane"], row["prober_id"])
         if key not in first or row["started_at_max"] < first[key]["started_at_max"]:
             first[key] = row
     for row in first.values():
