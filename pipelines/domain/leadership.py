@@ -36,7 +36,7 @@ from pipelines.domain.windows import (
     was_served,
 )
 
-RULE_VERSION = "leader-5"
+RULE_VERSION = "leader-6"
 
 
 def leader_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences: Sequence[Absence]) -> Iterator[PartitionWindow]:
@@ -47,6 +47,14 @@ def leader_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abs
         windows = [*one.by_change(), *one.by_absence()]
         yield from windows
         yield from one.by_watch(windows)
+
+
+def taken_over(facts: Facts, partition: Partition, change: Control, broker_absences: Sequence[Absence]) -> tuple[Bounds, Control]:
+    """When a partition was served again after a change of leader, and the change by which it was."""
+    answers = facts.answers.get(partition, [])
+    changes = leader_changes(facts, partition)
+    end, takeover, _ = _Partition(facts, partition, [], answers, broker_absences).end_of(change, changes[changes.index(change) + 1 :])
+    return end, takeover
 
 
 def leader_changes(facts: Facts, partition: Partition) -> list[Control]:
@@ -75,7 +83,7 @@ class _Partition:
             change, *changes = changes
             if change.previous_leader is None:
                 continue  # the end of a leaderless span that began before the first event
-            end, takeover, changes = self._end(change, changes)
+            end, takeover, changes = self.end_of(change, changes)
             absence = self._absence(change.previous_leader, at(change))
             if absence and was_served(self.answers, absence.start, at(change)):
                 absence = None
@@ -161,7 +169,7 @@ class _Partition:
         covering = (one for one in self.absences if one.broker == broker and one.covers(instant))
         return max(covering, key=lambda one: one.start.high or 0, default=None)
 
-    def _end(self, change: Control, later: list[Control]) -> tuple[Bounds, Control, list[Control]]:
+    def end_of(self, change: Control, later: list[Control]) -> tuple[Bounds, Control, list[Control]]:
         """When it was served again, by whose takeover, and the changes after that one."""
         takeover = change
         low: int | None = None

@@ -34,6 +34,7 @@ from pipelines.domain.windows import (
     PartitionWindow,
     Seen,
     at,
+    at_latest,
     by_partition,
     evidence_of,
     proof_of,
@@ -65,7 +66,7 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 evidence_of(found),
                 absence.broker,
                 _start(absence, seen, broker_absences),
-                _at_latest(end, seen),
+                at_latest(end, seen),
                 state.leader,
                 state.leader,
                 state.term,
@@ -79,13 +80,6 @@ def _start(absence: Absence, seen: Outage | None, broker_absences: Sequence[Abse
     """With the absence; more exactly where the partition's own writes stopped for no other absent broker."""
     is_alone = not any(one.broker != absence.broker and one.covers(absence.start) for one in broker_absences)
     return (absence.start.intersection(seen.start) if seen and is_alone else None) or absence.start
-
-
-def _at_latest(end: Bounds, seen: Outage | None) -> Bounds:
-    """The end, not later than acknowledgements came again; it may well be earlier: something else may have held them up, too."""
-    if seen is None or seen.end.high is None:
-        return end
-    return end.intersection(Bounds(None, seen.end.high)) or end
 
 
 def _is_durable(stream: Stream) -> bool:
