@@ -84,11 +84,9 @@ def _isolations(facts: Facts, outages: dict[Stream, list[Outage]], broker_absenc
         for fenced in fencings(facts, broker):
             if fenced.low is None or is_leaving(facts, broker, fenced.low):
                 continue
-            if any(one.broker == broker and one.covers(fenced) for one in broker_absences):
-                continue
             found = _isolation(facts, outages, broker, fenced)
-            # Where somebody else was missing, too, the writes may have waited for him.
-            if found and not any(one.covers(found.start) for one in broker_absences):
+            # Where somebody else was missing, too, the writes may have waited for him. (Those whom it followed missed it, too.)
+            if found and not any(one.broker != broker and one.covers(found.start) for one in broker_absences):
                 yield found
 
 

@@ -40,6 +40,16 @@ def test_acks_all_writes_of_every_partition_that_it_led_waited_until_another_led
     assert found[partition_of("c/0")].evidence == "probed"
 
 
+def test_a_leader_that_is_missed_as_a_follower_too_is_isolated_all_the_same() -> None:
+    scene = cut_off()
+    scene.stream("c/2", "durable_write", (GOOD + "H" * 90 + LATER, "3"), isr=("1", "2", "3"))
+    scene.changed("c/2", 10_000, ("3", "3"), ("123", "23"), term=1)
+
+    found = stalled(scene)
+    assert {U0, partition_of("c/2")} <= found.keys()
+    assert found[U0].leader_before == "1"
+
+
 def test_what_a_smaller_isr_waited_for_is_not_known() -> None:
     """u/1 needed 2 only; that c/0 waited may have been for 3."""
     assert U1 not in stalled(cut_off())
