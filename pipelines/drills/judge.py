@@ -253,7 +253,7 @@ def _rows_caused(history: History, act: Act) -> Iterator[Row]:
         needs = shard in led or (shard in followed and row["kind"] == "durable_write")
         if row["lane"] not in PROBED or not needs or row["started_at_max"] is None or row["started_at_max"] < act.before_at_us:
             continue
-        key = (*shard, row["kind"], row["lane"], row["prober_id"])
+        key = (*shard, row["kind"], row["lane"], row.get("prober_id"))
         if key not in first or row["started_at_max"] < first[key]["started_at_max"]:
             first[key] = row
     for row in first.values():
