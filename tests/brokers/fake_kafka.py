@@ -188,6 +188,8 @@ class FakeCluster:
 
     def __init__(self, partitions: int = 1) -> None:
         self.partitions = {number: FakePartition() for number in range(partitions)}
+        self.topic: str | None = "t"
+        """The topic that clients are told of; None: of none."""
         self.writers: dict[int, list[asyncio.StreamWriter]] = {}
         self.brokers = {node: FakeBroker(node, self) for node in (1, 2)}
 
@@ -217,7 +219,7 @@ class FakeCluster:
             )
             for number, one in self.partitions.items()
         ]
-        topics = [kind(error_code=0, name="t", is_internal=False, partitions=parts)]
+        topics = [kind(error_code=0, name=self.topic, is_internal=False, partitions=parts)] if self.topic else []
         return MetadataResponse(throttle_time_ms=0, brokers=brokers, cluster_id="fake", controller_id=1, topics=topics)
 
 
