@@ -49,7 +49,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class WitnessPlan:
-    """Kafka's VerifiableProducer on one topic. `reads`: a VerifiableConsumer reads it, too."""
+    """Kafka's VerifiableProducer on one topic. `reads`: a VerifiableConsumer reads it, too; of acks=all, where nothing else is said."""
 
     topic: str
     acks: int
@@ -202,8 +202,9 @@ def _witnesses(value: Value, topics: tuple[Topic, ...]) -> tuple[WitnessPlan, ..
     for one in value.items():
         each = one.fields(("topic", "acks", "rate", "reads"), needed=("topic", "acks"))
         each["topic"].one_of(topic.name for topic in topics)
-        reads = each.get("reads", lambda flag: bool(flag.plain()), False)
-        plan = WitnessPlan(each["topic"].text(), ACKS[each["acks"].one_of(ACKS)], each.get("rate", lambda r: r.whole(1), RATE), reads)
+        acks = ACKS[each["acks"].one_of(ACKS)]
+        reads = each.get("reads", lambda flag: bool(flag.plain()), acks == ACKS["all"])
+        plan = WitnessPlan(each["topic"].text(), acks, each.get("rate", lambda r: r.whole(1), RATE), reads)
         if any(plan.topic == other.topic for other in found):
             raise one.error(f"{plan.topic} has a witness already: one topic a witness, so that what is gone is his")
         found.append(plan)
