@@ -5,8 +5,8 @@ What is provable, and is therefore what is asked (a, c as in `witness`; e the me
 - *Never down while it served.* For an outage of a witness's partition, [started_at_max, ended_at_min) is certainly not served. A leader
   that appended at a was serving: a must not lie more than e inside. With acks=all the last replica answered in [a, c + 1 ms]: that span
   must not lie more than e inside. c alone is not asked: it may come long after the append.
-- *Never without a leader while it was read.* A record that was appended at a and that a consumer had at c was read in [a, c + 1 ms]. What
-  was read is committed: where it is gone, for longer than 3 s of it, a LOST row says so.
+- *Never without a leader while it was read.* A record that was appended at a and that a consumer had at c was read in [a, c + 1 ms].
+  What was read is committed: where it is gone, for longer than 3 s of it, a LOST row says so.
 - *Never silent for longer than we say.* Between two acknowledgements of a partition lie its outages, and what its client adds
   (`CLIENT_ADDS_MS`), and what this host took from both of us (blind time of the prober). A silence longer than that and two periods of
   the watch that touches no outage of ours was missed by us.
