@@ -132,10 +132,10 @@ class _Run:
         context.measurement.start(stream(self.home, target, self.anchor))
         for part in collectors(self.home, target, self.anchor):
             context.measurement.start(part)
-        for number in range(2, self.drill.probers + 1):
-            context.measurement.start(prober(self.home, target, self.anchor, f"canary-{number}"), prefix=())
         # The witnesses after the stream, which needs the processors for itself when it starts.
         context.measurement.wait(context.measurement.is_streaming, STREAM_SECONDS, "the stream's first batch")
+        for number in range(2, self.drill.probers + 1):
+            context.measurement.start(prober(self.home, target, self.anchor, f"canary-{number}"), prefix=())
         for plan in self.drill.witnesses:
             witness = Witness(plan.topic, plan.acks, plan.rate, self.folder)
             context.witnesses[plan.topic] = witness
