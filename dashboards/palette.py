@@ -109,6 +109,7 @@ CAUSES = {
     "leader_failed": "leader failed",
     "leader_moved": "leader moved",
     "isr_member_dead": "dead in-sync replica held up acks=all",
+    "isr_member_slow": "slow in-sync replica held up acks=all",
     "under_min_isr": "fewer in-sync replicas than min.insync.replicas",
     "prober_alone": "one prober alone was not served",
     "controller_failed": "controller failed",

@@ -64,6 +64,8 @@ OUTAGES = {
     "leader_failed, nobody elected": "leader{broker} failed, and nobody was elected: it served again by itself",
     "leader_failed, open": "leader{broker} failed, and no other has been elected yet",
     "leader_moved": "leadership was moved off broker{broker} in order (planned); clients had to find the new leader",
+    "isr_member_slow": "acks=all writes waited for slow ISR member{broker}, until it was out of the ISR; acks=1 writes went on",
+    "isr_member_slow, open": "acks=all writes wait for slow ISR member{broker}, and it has not left the ISR yet; acks=1 writes go on",
     "isr_member_dead": "acks=all writes waited for dead ISR member{broker}, until it was out of the ISR; acks=1 writes went on",
     "isr_member_dead, open": "acks=all writes wait for dead ISR member{broker}, and it has not left the ISR yet; acks=1 writes go on",
     "under_min_isr": "under min ISR: fewer in-sync replicas than min.insync.replicas, so acks=all is refused; acks=1 goes on",

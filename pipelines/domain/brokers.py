@@ -56,6 +56,8 @@ class Absence:
     proof: tuple[Proof, ...]
     rows: tuple[str, ...]
     fenced: Bounds | None
+    is_slow: bool = False
+    """It served what it led, and was too slow a follower (see `laggards`)."""
     is_confirmed: bool = True
     """Somebody but the prober bears it out: not all brokers were out of its sight at once, or the control plane tells of it."""
 
@@ -265,7 +267,7 @@ def _all_stopped(known: _Known, broker: str, group: list[Proof], begin_us: int, 
             goods = (run for run in runs if is_good(run) and run.leader == broker)
             if any(_gap(run) <= dense and _holds(run, since) for run in goods):
                 return False
-        elif _needs(known.facts, stream, broker, begin_us) and not any(
+        elif needs(known.facts, stream, broker, begin_us) and not any(
             touches(outage, begin, end) for outage in known.outages.get(stream, ())
         ):
             return False
@@ -280,7 +282,7 @@ def _is_measured(run: Probes, begin_us: int, end_us: int) -> bool:
     return run.outcome != Outcome.VOID and run.started_at_us <= end_us and run.last_issued_at_us >= begin_us
 
 
-def _needs(facts: Facts, stream: Stream, broker: str, instant_us: int) -> bool:
+def needs(facts: Facts, stream: Stream, broker: str, instant_us: int) -> bool:
     """Whether acks=all writes of the stream need the broker."""
     state = state_at(facts, stream.partition, instant_us)
     return state is not None and broker in (state.isr or ()) and state.leader != broker
@@ -302,7 +304,7 @@ def _seen_by_followers(known: _Known, broker: str, fenced: Bounds) -> Iterator[A
         for outage in of_stream
         if outage.first_bad_issued_us <= at
         and (outage.end.high is None or at <= outage.end.high)
-        and _needs(facts, stream, broker, outage.first_bad_issued_us)
+        and needs(facts, stream, broker, outage.first_bad_issued_us)
     ]
     start = hull(outage.start for _, outage in group)
     if start is None:

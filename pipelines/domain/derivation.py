@@ -20,6 +20,7 @@ from pipelines.domain.findings import Finding, findings
 from pipelines.domain.incidents import Incident, incident_of, incidents
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.isolation import isolation_windows
+from pipelines.domain.laggards import laggards
 from pipelines.domain.leadership import leader_windows
 from pipelines.domain.min_isr import min_isr_windows
 from pipelines.domain.phases import PROBER_ALONE, Evidence, Recovery
@@ -110,10 +111,11 @@ class _Told:
     def of(cls, facts: Facts, by_stream: dict[Stream, list[Outage]], seen: dict[tuple[Stream, int], View]) -> "_Told":
         own = {stream: found for stream, found in by_stream.items() if stream in facts.probes}
         gone = absences(facts, own)
-        evidence = Evidence(facts, [one for one in gone if one.is_confirmed])
+        confirmed = [one for one in gone if one.is_confirmed]
+        evidence = Evidence(facts, confirmed, laggards(facts, own, confirmed))
         windows = [
             *leader_windows(facts, own, evidence.absences),
-            *stall_windows(facts, own, evidence.absences),
+            *stall_windows(facts, own, [*evidence.absences, *evidence.laggards]),
             *isolation_windows(facts, own, evidence.absences),
             *min_isr_windows(facts, own),
         ]

@@ -28,6 +28,7 @@ from pipelines.domain.windows import UNDER_MIN_ISR as WINDOW_UNDER_MIN_ISR
 LEADER_FAILED = "leader_failed"
 LEADER_MOVED = "leader_moved"
 ISR_MEMBER_DEAD = "isr_member_dead"
+ISR_MEMBER_SLOW = "isr_member_slow"
 UNDER_MIN_ISR = "under_min_isr"
 PROBER_ALONE = "prober_alone"
 UNKNOWN = "unknown"
@@ -75,6 +76,7 @@ class Evidence:
 
     facts: Facts
     absences: Sequence[Absence]
+    laggards: Sequence[Absence] = ()
     windows: dict[Partition, list[PartitionWindow]] = field(default_factory=dict)
 
     def of_outage(self, stream: Stream, outage: Outage) -> Recovery:
@@ -97,6 +99,8 @@ class Evidence:
         if span.kind == Kind.DURABLE_WRITE:
             stall = self._stall(span)
             if stall is not None:
+                if any(one.broker == stall.broker and one.covers(stall.start) for one in self.laggards):
+                    return Recovery(ISR_MEMBER_SLOW, stall.broker)
                 return Recovery(ISR_MEMBER_DEAD, stall.broker, _between(span.start, self._fencing(span, stall.broker), span.end))
             if MIN_ISR_CODES.intersection(span.codes):
                 return Recovery(UNDER_MIN_ISR, None)

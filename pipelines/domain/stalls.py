@@ -1,9 +1,9 @@
 """When did acks=all writes of a partition wait for a dead replica? For *every* partition, the users' too.
 
-A leader acknowledges acks=all once every member of the ISR has the record. While a member is dead or hung, and the controller or
-the leader has not yet dropped it from the ISR, nothing is acknowledged, although the leader serves. The rule: while a broker that
-is not serving (see `brokers`) is in the ISR of a partition that it does not lead, acks=all writes of it are stalled. The window
-begins with the absence; it ends when the change without that broker has reached the leader, or when the broker serves again.
+A leader acknowledges acks=all once every member of the ISR has the record. While a member is dead or hung (or too slow: `laggards`),
+and the controller or the leader has not yet dropped it from the ISR, nothing is acknowledged, although the leader serves. The rule:
+while a broker that is not serving (see `brokers`) is in the ISR of a partition that it does not lead, its acks=all writes are stalled.
+The window begins with the absence; it ends when the change without that broker has reached the leader, or when the broker serves again.
 
 The change is decided at the controller and felt at the leader. Where decisions are read from the metadata log, other partitions of the
 same leader say when: a leader takes the log in order, so when acks=all writes of one of them go on after a change in the same batch or
@@ -44,7 +44,8 @@ from pipelines.domain.windows import (
 
 
 def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences: Sequence[Absence]) -> Iterator[PartitionWindow]:
-    """The windows of every partition, absence by absence. `outages` are those of all streams of the cluster."""
+    """The windows of every partition, absence by absence, also of those that only lagged. `outages` are those of all streams of the
+    cluster."""
     durable = by_partition(outages, [Kind.DURABLE_WRITE])
     probed = {stream.partition: runs for stream, runs in facts.probes.items() if _is_durable(stream)}
     everyone = partitions(facts)
@@ -55,6 +56,8 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
             if state is None or absence.broker not in (state.isr or ()) or state.leader in (None, absence.broker):
                 continue
             removal = _removal(facts, absence, partition)
+            if removal is None and absence.is_slow:
+                continue  # it may have kept up here
             end = absence.end if removal is None else _reached(facts, absence, partition, removal, followed)
             if was_served(probed.get(partition, ()), absence.start, end):
                 continue
