@@ -57,6 +57,11 @@ class View:
     unseen_by: tuple[str, ...] = ()
     contradicted_by: tuple[str, ...] = ()
 
+    @property
+    def is_proven_alone(self) -> bool:
+        """The service served others in the middle of it: whatever kept this prober from it was on its own side."""
+        return self.agreement == Agreement.ALONE and bool(self.contradicted_by)
+
 
 SINGLE = View(Agreement.SINGLE)
 
