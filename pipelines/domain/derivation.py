@@ -10,7 +10,7 @@ on the main one (see `timelines`).
 Silver's tables are rows of this; the fast lane, which has only probes, computes the first step. Nothing here knows of Spark.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pipelines.domain.brokers import Absence, absences
 from pipelines.domain.controllers import ControllerWindow, controller_windows
@@ -157,7 +157,7 @@ def _explained(evidence: Evidence, stream: Stream, outage: Outage, view: View) -
     run = evidence.facts.probes[stream][-1]
     recovery = evidence.of_outage(stream, outage)
     if view.is_proven_alone:
-        recovery = replace(recovery, cause=PROBER_ALONE, broker=None, fenced=None, elected=None, known=None)
+        recovery = Recovery(PROBER_ALONE, None, is_clean_election=recovery.is_clean_election)
     return Explained(stream, outage, recovery, view, run.period_us, run.lambda_us, run.clock_id)
 
 

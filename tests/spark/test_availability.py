@@ -78,9 +78,7 @@ def test_what_one_prober_alone_was_not_served_is_unmeasured_for_it_and_up_for_th
         assert split(rows[topic, other]) == (OBSERVED_MS, 0.0, 0.0, 0.0, 0)
 
 
-@pytest.mark.parametrize(
-    ("topic", "prober"), [("all", "a"), ("all", "c"), ("disputed", "a"), ("disputed", "b"), ("unheard", "a")]
-)
+@pytest.mark.parametrize(("topic", "prober"), [("all", "a"), ("all", "c"), ("disputed", "a"), ("disputed", "b"), ("unheard", "a")])
 def test_what_others_saw_too_or_nobody_looked_at_stays_down(rows: dict[tuple[str, str], Row], topic: str, prober: str) -> None:
     row = rows[topic, prober]
     assert split(row) == (OBSERVED_MS, 0.0, 0.0, ALONE_MS, 1)
