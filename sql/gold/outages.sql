@@ -45,7 +45,6 @@ controllers AS (
         CAST(NULL AS TIMESTAMP) AS elected_at_min, CAST(NULL AS TIMESTAMP) AS elected_at_max,
         CAST(NULL AS TIMESTAMP) AS known_at_min, CAST(NULL AS TIMESTAMP) AS known_at_max,
         CAST(NULL AS STRING) AS fenced_by, CAST(NULL AS STRING) AS elected_by, CAST(NULL AS STRING) AS known_by,
-        CAST(NULL AS STRING) AS fenced_by, CAST(NULL AS STRING) AS elected_by, CAST(NULL AS STRING) AS known_by,
         CAST(NULL AS BOOLEAN) AS is_clean_election, CAST(NULL AS STRING) AS view, CAST(NULL AS ARRAY<STRING>) AS seen_by,
         CAST(NULL AS ARRAY<STRING>) AS unseen_by, CAST(NULL AS ARRAY<STRING>) AS contradicted_by, incident_id, rule_version
     FROM silver_controller_windows
