@@ -66,8 +66,8 @@ def _causes(incident_id: str, outages: Sequence[Row]) -> Any:
     for reason, count in counts.most_common(CAUSES_SHOWN):
         partitions = len({(one["resource"], one["shard"]) for one in reasons[reason]})
         outages_of = f" ({words.plural(count, 'outage')})" if count != partitions else ""
-        of = f"{words.plural(partitions, 'partition')}{outages_of}"
-        lines.append(html.Li([html.Strong([proof(of, "partitions", incident_id), ": "]), reason]))
+        of = f"{words.plural(partitions, 'partition')}{outages_of}: "
+        lines.append(html.Li([html.Strong(proof(of, "partitions", incident_id)), reason]))
     rest = len(counts) - CAUSES_SHOWN
     if rest > 0:
         lines.append(html.Li(f"{words.plural(rest, 'other reason')}: see the partitions below", className="quiet"))

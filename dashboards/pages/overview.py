@@ -64,7 +64,7 @@ def _card(cluster: ClusterHealth, since: datetime | None, now_us: int) -> Any:
             components.chip(mark),
             html.Div(
                 [
-                    html.Div(cluster.reason[:1].upper() + cluster.reason[1:] + "."),
+                    html.Div(_reason(cluster)),
                     html.Div(f"last word {words.age(None if written is None else now_us - written)}", className="quiet card-foot"),
                 ]
             ),
@@ -89,6 +89,12 @@ def _card(cluster: ClusterHealth, since: datetime | None, now_us: int) -> Any:
     )
 
 
+def _reason(cluster: ClusterHealth) -> Any:
+    """Why it is in that state; what probers said last proves it."""
+    reason = cluster.reason[:1].upper() + cluster.reason[1:] + "."
+    return proof(reason, "live", cluster.cluster_id) if cluster.views else reason
+
+
 # --- open outages -----------------------------------------------------------------------------------------------------
 
 
@@ -111,7 +117,8 @@ def _none_open(now: Present, *, is_controlled: bool) -> Any:
     if measuring and len(measuring) == len(now.clusters):
         streams = sum(view.up for one in measuring for view in one.views if view.is_fresh(now.now_us))
         headline = "No outage is open." if is_controlled else "No partition's outage is open."
-        return components.empty(headline, f"{streams} streams are probed and served, as of the last second.")
+        counted = proof(f"{streams} streams", "live", measuring[0].cluster_id) if len(measuring) == 1 else f"{streams} streams"
+        return components.empty(headline, [counted, " are probed and served, as of the last second."])
     if not now.clusters:
         return components.empty("Not known.", "Nothing has been measured yet.")
     return components.empty(
@@ -241,7 +248,7 @@ def _availability_row(row: Row, day: date) -> list[Any]:
         f"unmeasured {words.duration(row['unmeasured_ms'])}"
     )
     if row["alone_ms"]:
-        title += f", {words.duration(row['alone_ms'])} of it while {words.plural(row['probers_alone'], 'prober')} stood alone"
+        title += f", {words.duration(row['alone_ms'])} of it while a prober was proven alone"
     is_whole = coverage >= 0.9995
     of = ("availability", row["cluster_id"], row["kind"], row["lane"], f"{day:%Y-%m-%d}")
     return [
@@ -254,9 +261,17 @@ def _availability_row(row: Row, day: date) -> list[Any]:
                 proof(words.ratio_range(row["worst_ratio_min"], row["worst_ratio_max"]), *of),
             ]
         ),
-        html.Span(proof(words.ratio(row["coverage_ratio"]), *of), className="" if is_whole else "gap"),
+        html.Span([proof(words.ratio(row["coverage_ratio"]), *of), _alone(row)], className="" if is_whole else "gap"),
         components.stacked_share(coverage - down, down, 1 - coverage, title),
     ]
+
+
+def _alone(row: Row) -> Any:
+    """Who measured only what lies between it and the service, for so long: a row is a partition and a prober."""
+    if not row["alone_ms"]:
+        return None
+    said = f"{words.plural(row['probers_alone'], 'prober')} of {row['probers']} stood alone"
+    return html.Div(said, className="quiet reason")
 
 
 # --- freshness --------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def bounding_records(snapshot: Snapshot, row: Row, place: Mapping[str, Any]) -> 
     ) if pairs else ()  # fmt: skip
     by_name: dict[str, list[Row]] = {}
     for one in found:
-        by_name.setdefault(one["name"], []).append(one)
+        by_name.setdefault(one["record_name"], []).append(one)
     rows = [cells for column, role in ROLES for cells in _named(role, row[column], by_name)]
     source = f"silver.losses of {row['loss_id']}; bronze.observations where record in ('probes', 'late_acks')"
     return [
