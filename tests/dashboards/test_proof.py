@@ -59,7 +59,8 @@ def unproven(component, is_proven=False):
 
 
 FIGURE = re.compile(
-    r"\d[\d,.]*(?:\s*[–-]\s*[\d.,]+)?\s*(?:ms|s|min|h|%|records?|partitions?|outages?|findings?|lines?|streams?)\b|^\s*[\d,]+\s*$|\d%"
+    r"\d[\d,.]*(?:\s*[\N{EN DASH}-]\s*[\d.,]+)?\s*(?:ms|s|min|h|%|records?|partitions?|outages?|findings?|lines?|streams?)\b"
+    r"|^\s*[\d,]+\s*$|\d%"
 )
 
 
@@ -86,7 +87,8 @@ def test_every_link_of_every_page_leads_to_a_proof(whole, seen):
 
 MAY_STAND = (
     "ago", "No outage", "streams are probed", "Acknowledged to acks=1", "batch", "newest event", "between two of them", "in sum",
-    "a minute apart", "The first", "24 hours", "never", "measured since", "control plane took", "Shown by", "stood alone", "last checked", "waiting in",
+    "24 hours", "a minute apart", "The first", "never", "measured since", "control plane took", "Shown by", "stood alone",
+    "last checked", "waiting in",
 )  # fmt: skip
 """Texts that are no figures: how old something is, rules, words of a finding whose link stands beside it."""
 
@@ -314,7 +316,8 @@ def test_time_in_which_a_prober_stood_alone_is_shown_as_unmeasured_and_proven(ho
     lakehouses.live(home, NOW_US)
     lakehouses.progress(home, NOW_US)
     overview = seen(home, OVERVIEW)
-    assert "2 min 6 s of it while a prober was proven alone" in json.dumps(overview.values["overview-availability-body.children"])
+    body = json.dumps(overview.values["overview-availability-body.children"], ensure_ascii=False)
+    assert "2 min 06 s of it while a prober was proven alone" in body
     assert "1 prober of 2 stood alone" in overview.panel("availability")
     day = f"{lakehouses.instant(NOW_US):%Y-%m-%d}"
     page = page_of(home, seen, "availability", lakehouses.CLUSTER, "write", "raw", day)
