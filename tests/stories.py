@@ -125,6 +125,11 @@ def _canary_outage(
 def _inferred_window(story: Story, resource: str, shard: int, answered: float, window_id: str) -> None:
     begins, ends = Bounds(story.us(-0.102), story.us(0.051)), Bounds(story.us(9.052), story.us(answered))
     lasted = duration(begins, ends)
+    wanted = ("lastack-canary-write", "1", "write", "raw")
+    probed = (
+        one for one in story.tables["silver.outage_windows"] if (one["resource"], one["shard"], one["kind"], one["lane"]) == wanted
+    )
+    first_bad_us = round(next(probed)["started_at_max"].timestamp() * 1_000_000) - 1_000
     row = {
         "window_id": window_id,
         "resource": resource,
@@ -142,7 +147,7 @@ def _inferred_window(story: Story, resource: str, shard: int, answered: float, w
         "leader_after": "3",
         "term_before": 4,
         "term_after": 5,
-        "proof": [f"lastack-canary-write/1/write/raw@{begins.low}", "metadata log offset 4710"],
+        "proof": [f"lastack-canary-write/1/write/raw@{first_bad_us}", "metadata log offset 4710"],
         "kind": "leader",
         "broker": "2",
         "cause": "leader_failed",

@@ -7,11 +7,12 @@ them; a line that is not there any more is said to be missing. `decisions` finds
 Example: `last_good_probe` 7f3c/999 is in the line of boot 7f3c with sequences 950 to 999, so S is its last probe.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboards import components, palette, words
+from dashboards import components, data, palette, words
 from dashboards.components import proof
 from dashboards.proofs import Listing, Proof, Whole, formulas
 from dashboards.proofs.decisions import decisions
@@ -21,6 +22,7 @@ from pipelines.domain import clock
 from pipelines.serving import Row, Snapshot
 
 MAX_RUNS = 60
+OUTAGE_NAME = re.compile(r"(.+)/([^/]+)/([a-z_]+)/([a-z]+)@(\d+)")
 ROLES = (
     ("last_good_probe", "S: last good before it"),
     ("first_bad_probe", "B1: first bad"),
@@ -53,7 +55,7 @@ def outage(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
         row["incident_id"],
         steps,
         wholes,
-        [*_probes(snapshot, window), *_inferred(wholes), *_losses(snapshot, row), *decisions(snapshot, row)],
+        [*_probes(snapshot, window), *_inferred(snapshot, row, wholes), *_losses(snapshot, row), *decisions(snapshot, row)],
     )
 
 
@@ -98,13 +100,37 @@ def _probes(snapshot: Snapshot, window: Row | None) -> list[Listing]:
     ]
 
 
-def _inferred(wholes: Sequence[Whole]) -> list[Listing]:
-    """The rows that a window follows from, as it names them."""
+def _inferred(snapshot: Snapshot, row: Row, wholes: Sequence[Whole]) -> list[Listing]:
+    """The rows that a window follows from, as it names them; outages among them lead to their own proofs."""
     named = [one for one in wholes if one.row.get("proof")]
+    if not named:
+        return []
+    windows = (
+        snapshot.rows("evidence_outage_windows", incident_id=row["incident_id"], limit=data.MAX_EVIDENCE) if row["incident_id"] else ()
+    )
     return [
-        Listing("What it follows from", f"{one.table}.proof of {one.name}", ("Row",), [[text] for text in one.row["proof"]])
+        Listing(
+            "What it follows from",
+            f"{one.table}.proof of {one.name}",
+            ("Row",),
+            [[_source(text, windows)] for text in one.row["proof"]],
+        )
         for one in named
     ]
+
+
+def _source(text: str, windows: Sequence[Row]) -> Any:
+    """A row that a window names: an outage by its stream and the issue of its first bad probe, or a position of a log."""
+    found = OUTAGE_NAME.fullmatch(text)
+    if found is None:
+        return text
+    place, at_us = found.groups()[:-1], int(found.groups()[-1])
+    for one in windows:
+        begun = one["started_at_min"] or one["started_at_max"] - timedelta(milliseconds=one["lambda_ms"])
+        is_it = (one["resource"], one["shard"], one["kind"], one["lane"]) == place
+        if is_it and clock.microseconds(begun) <= at_us <= clock.microseconds(one["started_at_max"]):
+            return proof(text, "outage", one["outage_id"])
+    return text
 
 
 def _bounding(runs: Sequence[Row], name: str | None, role: str) -> list[Any]:

@@ -194,6 +194,8 @@ def test_an_inferred_outage_names_the_rows_that_it_follows_from(whole, seen):
     assert "No probe asked for this" in page.panel("below")
     assert f"silver.partition_windows.proof of {row['outage_id']}" in page.panel("below")
     assert "metadata log offset 4710" in page.panel("below")
+    probed = the_outage(told[0], resource="lastack-canary-write", shard="1", lane="raw")
+    assert f"outage/{probed['outage_id']}" in links(page), "what was probed on the same broker leads to its own proof"
     assert "silver.partition_windows" in page.panel("rows")
 
 
