@@ -65,7 +65,8 @@ def exposure(request: Request) -> View:
     ]
     head = ["Partition", "Leader; ISR", "Records at risk", "Time at risk", "Why not known", "As of (UTC)"]
     table = components.table(head, [_exposure_row(row) for row in rows])
-    return View([html.Div([one for one in chips if one], className="chips"), table, components.not_all(len(rows), total, "partition")])
+    counts = [proof(one, "exposed", "now") for one in chips if one]
+    return View([html.Div(counts, className="chips"), table, components.not_all(len(rows), total, "partition")])
 
 
 def _exposure_row(row: Row) -> list[Any]:
@@ -101,8 +102,8 @@ def _finding_row(row: Row) -> list[Any]:
     link = dcc.Link(incident_id, href=href, className="nowrap") if incident_id else "none"
     return [
         components.chip(palette.FINDING, why.finding(row["finding"])),
-        proof(f"{row['findings']:,}", "finding", row["newest_finding_id"]),
+        proof(f"{row['findings']:,}", "findings", row["cluster_id"], row["finding"]),
         html.Span(words.instant(row["newest_at"])[:19], className="nowrap"),
-        row["newest_said"],
+        proof(row["newest_said"], "finding", row["newest_finding_id"]),
         link,
     ]

@@ -31,6 +31,7 @@ from pipelines.lakehouse import Lakehouse, instant_literal, instant_sql, session
 from pipelines.progress import Progress
 from pipelines.readback import ReadBacks
 from pipelines.settings import Home
+from pipelines.silver import outage_windows
 from pipelines.unsettled import Unsettled, summary
 
 log = structlog.get_logger()
@@ -258,7 +259,7 @@ class Stream:
                 & (f.col("ended_at_us") >= from_us)
             )
             observations.createOrReplaceTempView(f"bronze_{record}")
-        for other in (gold.OUTAGES, gold.LAG):
+        for other in (outage_windows.TABLE, gold.OUTAGES, gold.LAG):
             self.lakehouse.read(other).createOrReplaceTempView(gold.view_name(other))
         frame = gold.selected(self.spark.sql(gold.query(table)), self.lakehouse.schema(table)).where(where)
         self.lakehouse.replace(table, frame.toArrow(), replaced)

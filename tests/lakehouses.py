@@ -56,13 +56,16 @@ def wobble(*parts: object) -> float:
     return (sum(ord(char) * (index + 7) for index, char in enumerate("/".join(map(str, parts)))) * 2_654_435_761 % 1_000) / 1_000
 
 
-def availability(home: Home, at_us: int, down_ms: float = 9_800.0, cluster_id: str = CLUSTER) -> None:
-    """The UTC day of `at_us`: measured from its first hour on, with one hole of 90 s that nobody measured."""
+def availability(
+    home: Home, at_us: int, down_ms: float = 9_800.0, cluster_id: str = CLUSTER, prober_id: str = PROBER, alone_ms: float = 0.0
+) -> None:
+    """The UTC day of `at_us`: measured from its first hour on, with one hole of 90 s that nobody measured, and one of `alone_ms`."""
     now = instant(at_us)
     assert now is not None
     day_start = now.replace(hour=0, minute=0, second=0, microsecond=0)
     first = min(day_start + timedelta(minutes=3), now)
-    measured_ms = max((now - first).total_seconds() * 1000 - 90_000.0, 1000.0)
+    unmeasured_ms = 90_000.0 + alone_ms
+    measured_ms = max((now - first).total_seconds() * 1000 - unmeasured_ms, 1000.0)
     rows = []
     for (kind, lane), resource in CANARY.items():
         for shard in range(6):
@@ -78,22 +81,35 @@ def availability(home: Home, at_us: int, down_ms: float = 9_800.0, cluster_id: s
                     "shard": str(shard),
                     "kind": kind,
                     "lane": lane,
-                    "prober_id": PROBER,
+                    "prober_id": prober_id,
                     "day": day_start.date(),
                     "observed_from_at": first,
                     "observed_to_at": now,
                     "measured_ms": measured_ms,
-                    "unmeasured_ms": 90_000.0,
+                    "unmeasured_ms": unmeasured_ms,
+                    "alone_ms": alone_ms,
                     "down_ms_min": low,
                     "down_ms_max": high,
                     "availability_ratio_min": (measured_ms - high) / measured_ms,
                     "availability_ratio_max": (measured_ms - low) / measured_ms,
-                    "coverage_ratio": measured_ms / (measured_ms + 90_000.0),
+                    "coverage_ratio": measured_ms / (measured_ms + unmeasured_ms),
                     "outages": 1 if is_hit else 0,
                     "rule_version": "test-1",
                 }
             )
     write_table(home, "gold.availability", rows)
+
+
+def refused(home: Home, at_us: int) -> None:
+    """A line that is no observation."""
+    row = {
+        "line_id": "l1",
+        "file": "canary-1.jsonl",
+        "reason": "not JSON",
+        "line": "garbage",
+        "ingested_at": instant(at_us - 60_000_000),
+    }
+    write_table(home, "bronze.quarantine", [row])
 
 
 def live(home: Home, at_us: int, prober_id: str = PROBER, cluster_id: str = CLUSTER, **more: Any) -> None:

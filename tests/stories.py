@@ -6,6 +6,7 @@ election loses 397 of 1,717 acknowledged records that span 19.9 s.
 
 """
 
+from itertools import count
 from typing import Any
 
 from pipelines.domain.intervals import Bounds, duration
@@ -124,6 +125,11 @@ def _canary_outage(
 def _inferred_window(story: Story, resource: str, shard: int, answered: float, window_id: str) -> None:
     begins, ends = Bounds(story.us(-0.102), story.us(0.051)), Bounds(story.us(9.052), story.us(answered))
     lasted = duration(begins, ends)
+    wanted = ("lastack-canary-write", "1", "write", "raw")
+    probed = (
+        one for one in story.tables["silver.outage_windows"] if (one["resource"], one["shard"], one["kind"], one["lane"]) == wanted
+    )
+    first_bad_us = round(next(probed)["started_at_max"].timestamp() * 1_000_000) - 1_000
     row = {
         "window_id": window_id,
         "resource": resource,
@@ -141,7 +147,7 @@ def _inferred_window(story: Story, resource: str, shard: int, answered: float, w
         "leader_after": "3",
         "term_before": 4,
         "term_after": 5,
-        "proof": [f"lastack-canary-write/1/write/raw@{begins.low}", "metadata log offset 4710"],
+        "proof": [f"lastack-canary-write/1/write/raw@{first_bad_us}", "metadata log offset 4710"],
         "kind": "leader",
         "broker": "2",
         "cause": "leader_failed",
@@ -316,10 +322,50 @@ def exposure(home: Home, at_us: int) -> None:
     ]
     more = {"unseen_records_max": 812, "lag_records_max": 812}
     write_table(home, "silver.exposure", [common | row | (more if row.get("exposed_records_max") else {}) for row in rows])
+    _looks(home, at_us - at_us % 60_000_000)
     lag = {"samples": 4, "lag_ms_max": 1_730.0, "replica": "3", "lag_records_max": 812, "resource": "orders", "shard": "1"}
     write_table(
         home, "silver.replication_lag", [common | lag, common | lag | {"replica": "2", "lag_records_max": 40, "lag_ms_max": 90.0}]
     )
+
+
+def _looks(home: Home, minute_us: int) -> None:
+    """The lines under it: leader 1 was at 1000 at second 10 and at 3000 at second 20, so 200 records a second; follower 3 ended at 1812
+    when it was looked at 1.73 s after the leader had been there, follower 2 at 2584 after 0.09 s; brokers 1, 2, 3 were in sync."""
+    numbers = count(900_000)
+
+    def line(record: str, prober_id: str, ended_us: int, **more: Any) -> dict[str, Any]:
+        of = {"record": record, "collector": prober_id, "system": SYSTEM, "cluster_id": CLUSTER, "prober_id": prober_id}
+        named = {"boot_id": "7f3c", "clock_id": "host-a", "seq": next(numbers), "resource": "orders", "shard": "1"}
+        at = instant(ended_us)
+        assert at is not None
+        return of | named | {"started_at_us": ended_us - 1, "ended_at_us": ended_us, "day": at.date(), "ingested_at": at} | more
+
+    def look(broker: str, second: float, end: int, **more: Any) -> dict[str, Any]:
+        at_us = minute_us + round(second * 1_000_000)
+        return line("partition_metrics", "metrics-1", at_us, broker=broker, log_end_position=str(end), count=4, **more)
+
+    def behind(records: int) -> dict[str, int]:
+        return {"lag_records_last": records, "lag_records_max": records}
+
+    told = {
+        "kind": "leader",
+        "lane": "watch",
+        "outcome": "ACKED",
+        "leader": "1",
+        "isr": ["1", "2", "3"],
+        "count": 60,
+        "last_sequence": 59,
+    }
+    rows = [
+        look("1", 10, 1000, in_sync_replicas=3),
+        look("1", 20, 3000, in_sync_replicas=3),
+        look("1", 40, 7000, in_sync_replicas=3),
+        look("3", 10 + 4.06 + 1.73, 1812, **behind(812)),
+        look("2", 10 + 7.92 + 0.09, 2584, **behind(40)),
+        line("probes", "watch-1", minute_us + 59_000_000, first_sequence=0, **told),
+    ]
+    write_table(home, "bronze.observations", rows)
 
 
 def live_open(story: Story, at_us: int) -> list[dict[str, Any]]:

@@ -101,6 +101,7 @@ class Story:
         for name, mark in marks.items():
             row[f"{name}_at_min"] = instant(mark.low if mark else None)
             row[f"{name}_at_max"] = instant(mark.high if mark else None)
+        row |= self.named(row)
         if evidence != "inferred":
             row |= {"view": "single", "seen_by": [], "unseen_by": [], "contradicted_by": []} | (view or {})
             probes = self.probes(row, begins, ends)
@@ -109,6 +110,21 @@ class Story:
         row |= {"loss_verdict": "UNCHECKED"} | (loss or {})
         self.add("gold.outages", row)
         return outage_id
+
+    def named(self, row: dict[str, Any]) -> dict[str, str | None]:
+        """The events that its boundaries are taken from, as far as the story has told them."""
+
+        def of(column: str, event: str, **wanted: Any) -> str | None:
+            rows = self.tables.get("silver.events", ())
+            found = (one for one in rows if one["event"] == event and all(one[name] == value for name, value in wanted.items()))
+            return next((one["event_id"] for one in found), None) if row[f"{column}_at_min"] is not None else None
+
+        place = {"resource": row["resource"], "shard": row["shard"]}
+        return {
+            "fenced_by": of("fenced", "broker_fenced", broker=row["broker"]),
+            "elected_by": of("elected", "partition_changed", **place),
+            "known_by": of("known", "leader_seen", **place),
+        }
 
     def _span(self, begins: Bounds, ends: Bounds) -> dict[str, Any]:
         return {
@@ -192,6 +208,7 @@ class Story:
             }
             seq = self.observe(span | known | who | {"event": event, "position": more["position"]})
             name = identity("control-1", BOOT, seq)
+            more |= self.clock_used(at_us)
         row = {
             "event_id": name,
             "happened_at_min": instant(self.us(seconds)),
@@ -201,6 +218,15 @@ class Story:
             "detail": detail,
         }
         self.add("silver.events", row | more)
+
+    def clock_used(self, at_us: int) -> dict[str, Any]:
+        """A line that bounds the clock of host 3, and what an event that it placed says of it."""
+        offset = {"clock_offset_us_min": -1_200, "clock_offset_us_max": 3_400}
+        span = {"started_at_us": at_us - 9_000_000, "ended_at_us": at_us + 1_000}
+        who = {"record": "clock", "collector": "canary", "prober_id": PROBER, "host": "3", "method": "append_time"}
+        seq = self.observe(who | offset | span | {"count": 57})
+        bound = {"clock_offset_ms_min": -1.2, "clock_offset_ms_max": 3.4, "clock_lines": [f"{PROBER} / {BOOT} / {seq}"]}
+        return {"clock_host": "3", "clock_method": "append_time"} | bound
 
     def absence(
         self, resource: str, shard: int, replica: str, cause: str, start: tuple[float, float], end: tuple[float, float] | None
@@ -348,8 +374,35 @@ class Story:
             "checked_at": instant(self.us(41.5)),
         }
         row |= more
+        if row["evidence"] == "readback" and verdict == "LOST":
+            row |= self.records(row)
         self.add("silver.losses", row)
-        self.add("gold.losses", {name: value for name, value in row.items() if name != "boot_id"})
+        known = set(ddl.arrow_schema("gold.losses").names)
+        self.add("gold.losses", {name: value for name, value in row.items() if name in known})
+
+    def records(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The records that bound a loss, in two lines: K is 7f3c/99, the lost ones go from 100 on, and the next one that is there is
+        the first of another line. A period is 50.013 ms, an answer takes 3.148 ms."""
+        period, latency, gone = 50_013, 3_148, row["records_min"]
+        place = {name: row[name] for name in ("resource", "shard", "kind", "lane")} | {"record": "probes", "prober_id": PROBER}
+        common = place | {"collector": "canary", "outcome": "ACKED", "period_us": period, "latency_us_max": latency, "leader": "2"}
+        begin = self.us(-120) or 0
+        last = begin + (99 + gone) * period
+        self.run(common | {"first_position": "1220"}, begin, last, None, (0, 99 + gone))
+        after = last + 60_000_000
+        self.run(common | {"first_position": "1320"}, after, after + 9 * period, None, (5_000, 5_009))
+        kept = begin + 99 * period
+        return {
+            "retained_before": f"{BOOT}/99",
+            "retained_before_at": instant(kept),
+            "first_record": f"{BOOT}/100",
+            "first_acked_at": instant(kept + period + latency),
+            "last_record": f"{BOOT}/{99 + gone}",
+            "last_issued_at": instant(last),
+            "retained_after": f"{BOOT}/5000",
+            "retained_after_at": instant(after + latency),
+            "lost_until_at": instant(kept + round(row["rpo_ms_max"] * 1000)),
+        }
 
     def incident(self, **more: Any) -> None:
         """The incident's row, summed up from its outages."""

@@ -29,7 +29,7 @@ def header(request: Request) -> View:
             html.Div([dcc.Link("Overview", href="/"), html.Span(" / "), html.Code(row["incident_id"])], className="crumbs"),
             html.Div([html.H1(what(row), tabIndex=-1), _state(outages, is_open=is_open)], className="title"),
             html.P(_when(row, is_open=is_open, provisional=provisional), className="lead"),
-            _causes(outages),
+            _causes(row["incident_id"], outages),
             html.Div(_tiles(request, row, outages, is_open=any(one["is_open"] for one in outages)), className="tiles"),
             html.P("Every dotted figure on this page leads to the rows that prove it.", className="quiet proof-note"),
         ]
@@ -54,7 +54,7 @@ def _when(row: Row, *, is_open: bool, provisional: bool) -> list[Any]:
     return said
 
 
-def _causes(outages: Sequence[Row]) -> Any:
+def _causes(incident_id: str, outages: Sequence[Row]) -> Any:
     """Why partitions were out: each reason in words, most partitions first."""
     if not outages:
         return None
@@ -67,7 +67,7 @@ def _causes(outages: Sequence[Row]) -> Any:
         partitions = len({(one["resource"], one["shard"]) for one in reasons[reason]})
         outages_of = f" ({words.plural(count, 'outage')})" if count != partitions else ""
         of = f"{words.plural(partitions, 'partition')}{outages_of}: "
-        lines.append(html.Li([html.Strong(of), reason]))
+        lines.append(html.Li([html.Strong(proof(of, "partitions", incident_id)), reason]))
     rest = len(counts) - CAUSES_SHOWN
     if rest > 0:
         lines.append(html.Li(f"{words.plural(rest, 'other reason')}: see the partitions below", className="quiet"))
@@ -81,10 +81,14 @@ def _tiles(request: Request, row: Row, outages: Sequence[Row], *, is_open: bool)
     inferred = figures["partitions"] - figures["partitions_probed"]
     losses = request.snapshot.rows("incident_losses", incident_id=name, limit=1)
     checked = f"read back {words.instant(losses[0]['checked_at'])[11:19]} UTC" if losses else "no read-back yet"
-    hit = f"{figures['partitions_probed']:,} probed, {inferred:,} inferred · {words.plural(figures['outages'], 'outage')}"
+    hit = proof(
+        f"{figures['partitions_probed']:,} probed, {inferred:,} inferred · {words.plural(figures['outages'], 'outage')}",
+        "partitions",
+        name,
+    )
     return [
         _worst(row, outages, figures, is_open=is_open),
-        components.tile("Partitions hit", proof(f"{figures['partitions']:,}", "partitions", name), [hit, *_apart(figures)]),
+        components.tile("Partitions hit", proof(f"{figures['partitions']:,}", "partitions", name), [hit, *_apart(name, figures)]),
         components.tile(
             "Acknowledged data",
             proof(_verdict_value(row), "losses", name),
@@ -119,12 +123,13 @@ def _worst(row: Row, outages: Sequence[Row], figures: Row, *, is_open: bool) -> 
     return components.tile("Worst RTO", proof(lasted, "worst", row["incident_id"]), of, palette.kind(worst["kind"]))
 
 
-def _apart(figures: Row) -> list[Any]:
+def _apart(incident_id: str, figures: Row) -> list[Any]:
     """What is not counted, and why not."""
     said = []
     if figures["outages_alone"]:
         of = words.plural(figures["probers_alone"], "prober")
-        said.append(html.Div(f"not counted: {words.plural(figures['outages_alone'], 'outage')} that {of} saw alone"))
+        left = f"{words.plural(figures['outages_alone'], 'outage')} that {of} saw alone"
+        said.append(html.Div(["not counted: ", proof(left, "alone", incident_id)]))
     if figures["controller_outages"]:
         said.append(html.Div(f"apart from it: {words.plural(figures['controller_outages'], 'controller outage')}"))
     return said

@@ -103,7 +103,7 @@ def views(request: Request) -> View:
         only = f"Only {', '.join(probers)} looked." if probers else "No prober looked."
         text = "What lies between one prober and the service cannot be told from the service; a second prober elsewhere could."
         return View(components.empty(only, text))
-    parts: list[Any] = [_agreement(probed)]
+    parts: list[Any] = [_agreement(subject.incident(request)["incident_id"], probed)]
     if service:
         head = ["Down for every prober that looked", "Service", "RTO", "Probers"]
         parts.append(components.table(head, [_service_row(row) for row in service[:ALONE_SHOWN]]))
@@ -116,10 +116,11 @@ def views(request: Request) -> View:
     return View(parts)
 
 
-def _agreement(probed: Sequence[Row]) -> Any:
+def _agreement(incident_id: str, probed: Sequence[Row]) -> Any:
     counts = {name: sum(row["view"] == name for row in probed) for name in palette.VIEWS}
     chips = [
-        components.chip(mark, f"{counts[name]:,} {mark.word}", palette.VIEW_MEANINGS[name]) for name, mark in palette.VIEWS.items()
+        proof(components.chip(mark, f"{counts[name]:,} {mark.word}", palette.VIEW_MEANINGS[name]), "views", incident_id, name)
+        for name, mark in palette.VIEWS.items()
     ]
     return html.Div([chip for chip, count in zip(chips, counts.values(), strict=True) if count], className="chips")
 

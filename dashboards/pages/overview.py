@@ -64,12 +64,12 @@ def _card(cluster: ClusterHealth, since: datetime | None, now_us: int) -> Any:
             components.chip(mark),
             html.Div(
                 [
-                    html.Div(cluster.reason[:1].upper() + cluster.reason[1:] + "."),
+                    html.Div(_reason(cluster)),
                     html.Div(f"last word {words.age(None if written is None else now_us - written)}", className="quiet card-foot"),
                 ]
             ),
             html.Dl(
-                [html.Div([html.Dt(name), html.Dd(f"{count:,}")]) for name, count in counts],
+                [html.Div([html.Dt(name), html.Dd(proof(f"{count:,}", "live", cluster.cluster_id))]) for name, count in counts],
                 className="counts",
                 title="streams: one a partition, kind of service and lane",
             )
@@ -87,6 +87,12 @@ def _card(cluster: ClusterHealth, since: datetime | None, now_us: int) -> Any:
         style={"--mark": mark.colour},
         **components.wild(data_state=str(cluster.state)),
     )
+
+
+def _reason(cluster: ClusterHealth) -> Any:
+    """Why it is in that state; what probers said last proves it."""
+    reason = cluster.reason[:1].upper() + cluster.reason[1:] + "."
+    return proof(reason, "live", cluster.cluster_id) if cluster.views else reason
 
 
 # --- open outages -----------------------------------------------------------------------------------------------------
@@ -111,7 +117,8 @@ def _none_open(now: Present, *, is_controlled: bool) -> Any:
     if measuring and len(measuring) == len(now.clusters):
         streams = sum(view.up for one in measuring for view in one.views if view.is_fresh(now.now_us))
         headline = "No outage is open." if is_controlled else "No partition's outage is open."
-        return components.empty(headline, f"{streams} streams are probed and served, as of the last second.")
+        counted = proof(f"{streams} streams", "live", measuring[0].cluster_id) if len(measuring) == 1 else f"{streams} streams"
+        return components.empty(headline, [counted, " are probed and served, as of the last second."])
     if not now.clusters:
         return components.empty("Not known.", "Nothing has been measured yet.")
     return components.empty(
@@ -134,7 +141,7 @@ def _open_row(one: OpenOutage, now_us: int) -> list[Any]:
     )
     return [
         html.Strong(clock),
-        words.at_least(one.rto_ms_min),
+        _proven(one),
         f"{one.resource} / {one.shard}",
         components.chip(palette.kind(one.kind), palette.service(one.kind, one.lane)),
         html.Code(", ".join(one.codes) or "none"),
@@ -142,6 +149,12 @@ def _open_row(one: OpenOutage, now_us: int) -> list[Any]:
         link,
         html.Span(sources[one.source], className="quiet"),
     ]
+
+
+def _proven(one: OpenOutage) -> Any:
+    """How long it has lasted at least: proven by the tables as soon as they have it, till then by the live file."""
+    of = ("outage", one.outage_id) if one.incident_id or one.source == "tables" else ("live", one.cluster_id)
+    return proof(words.at_least(one.rto_ms_min), *of)
 
 
 # --- incidents --------------------------------------------------------------------------------------------------------
@@ -166,12 +179,18 @@ def _incident_row(row: Row) -> list[Any]:
         html.Div([dcc.Link(row["incident_id"], href=incident_link(row["incident_id"])), *state], className="incident-name"),
         html.Span(words.instant(row["started_at_min"] or row["started_at_max"])[:19], className="nowrap"),
         what(row),
-        f"{row['partitions']:,}",
+        proof(f"{row['partitions']:,}", "partitions", row["incident_id"]),
         html.Div([components.chip(palette.kind(kind)) for kind in row["kinds"] or ()], className="kinds"),
         html.Strong(_worst(row)),
-        components.chip(verdict, f"{verdict.word}: {lost}" if is_lost else None, palette.VERDICT_MEANINGS.get(row["loss_verdict"])),
+        proof(
+            components.chip(verdict, f"{verdict.word}: {lost}" if is_lost else None, palette.VERDICT_MEANINGS.get(row["loss_verdict"])),
+            *("losses", row["incident_id"]),
+        ),
         html.Span(
-            words.duration_range(row["rpo_ms_min"], row["rpo_ms_max"], absent="not read back") if is_lost else rpo(row),
+            proof(
+                words.duration_range(row["rpo_ms_min"], row["rpo_ms_max"], absent="not read back") if is_lost else rpo(row),
+                *("losses", row["incident_id"]),
+            ),
             className="nowrap",
         ),
     ]
@@ -228,16 +247,31 @@ def _availability_row(row: Row, day: date) -> list[Any]:
         f"not served {words.duration_range(row['down_ms_min'], row['down_ms_max'])} in sum over the partitions, "
         f"unmeasured {words.duration(row['unmeasured_ms'])}"
     )
+    if row["alone_ms"]:
+        title += f", {words.duration(row['alone_ms'])} of it while a prober was proven alone"
     is_whole = coverage >= 0.9995
     of = ("availability", row["cluster_id"], row["kind"], row["lane"], f"{day:%Y-%m-%d}")
     return [
         components.chip(palette.kind(row["kind"]), palette.service(row["kind"], row["lane"])),
-        f"{row['partitions']:,}",
+        proof(f"{row['partitions']:,}", *of),
         html.Strong(proof(words.ratio_range(row["availability_ratio_min"], row["availability_ratio_max"]), *of)),
-        f"{row['worst_resource']} / {row['worst_shard']}: {words.ratio_range(row['worst_ratio_min'], row['worst_ratio_max'])}",
-        html.Span(proof(words.ratio(row["coverage_ratio"]), *of), className="" if is_whole else "gap"),
+        html.Span(
+            [
+                f"{row['worst_resource']} / {row['worst_shard']}: ",
+                proof(words.ratio_range(row["worst_ratio_min"], row["worst_ratio_max"]), *of),
+            ]
+        ),
+        html.Span([proof(words.ratio(row["coverage_ratio"]), *of), _alone(row)], className="" if is_whole else "gap"),
         components.stacked_share(coverage - down, down, 1 - coverage, title),
     ]
+
+
+def _alone(row: Row) -> Any:
+    """Who measured only what lies between it and the service, for so long: a row is a partition and a prober."""
+    if not row["alone_ms"]:
+        return None
+    said = f"{words.plural(row['probers_alone'], 'prober')} of {row['probers']} stood alone"
+    return html.Div(said, className="quiet reason")
 
 
 # --- freshness --------------------------------------------------------------------------------------------------------
@@ -268,7 +302,12 @@ def _quarantine_row(snapshot: Snapshot, now_us: int) -> list[Any]:
         return ["Quarantine", components.chip(palette.STATES["serving"], "0 lines"), "none", said]
     mark = palette.Mark(palette.ORANGE, "triangle-up", "▲", "Lines refused")
     newest = words.age(now_us - clock.microseconds(row["newest_at"]))
-    return ["Quarantine", components.chip(mark, words.plural(lines, "line")), newest, f"newest: {row['newest_reason']}"]
+    return [
+        "Quarantine",
+        proof(components.chip(mark, words.plural(lines, "line")), "quarantine", "lines"),
+        newest,
+        f"newest: {row['newest_reason']}",
+    ]
 
 
 def _prober_row(view: LiveView, now_us: int) -> list[Any]:
@@ -277,8 +316,8 @@ def _prober_row(view: LiveView, now_us: int) -> list[Any]:
     word = {"serving": "Measuring", "stale": "Silent"}.get(state, view.state.capitalize())
     blind = f"; blind since {words.instant(clock.instant(view.blind_since_us))} UTC" if view.blind_since_us is not None else ""
     counts = f"{view.up} served, {view.down} not served, {view.unmeasured} unmeasured"
-    said = counts if is_fresh else f"was: {counts}"
-    return [f"Prober {view.prober_id}", components.chip(palette.STATES[state], word), words.age(view.age_us(now_us)), said + blind]
+    said = html.Span([proof(counts if is_fresh else f"was: {counts}", "live", view.cluster_id), blind])
+    return [f"Prober {view.prober_id}", components.chip(palette.STATES[state], word), words.age(view.age_us(now_us)), said]
 
 
 def _stream_row(now: Present) -> list[Any]:
@@ -328,7 +367,12 @@ PAGE = Page(
             "exposure", "If a leader died now", exposure, "Acknowledged to acks=1, and not on every follower. Not known is not safe."
         ),
         Panel("incidents", "Last incidents", incidents, "Outages of a cluster that overlap or are less than a minute apart."),
-        Panel("availability", "Availability today", availability, "UTC day. Unmeasured time is in neither; it lowers coverage."),
+        Panel(
+            "availability",
+            "Availability today",
+            availability,
+            "UTC day. Unmeasured time, and what one prober alone was not served, lower coverage.",
+        ),
         Panel("findings", "What disagreed in 24 hours", findings, "Neither outages nor losses: a word that cannot be relied on."),
         Panel("freshness", "Data freshness", freshness),
     ),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import unquote
 
-from dashboards.proofs import Proof, data, incident, now, outage
+from dashboards.proofs import Proof, availability, data, exposure, incident, now, outage
 from pipelines.serving import Snapshot
 
 PROOFS: Mapping[str, Callable[[Snapshot, Sequence[str]], Proof | None]] = {
@@ -16,8 +16,15 @@ PROOFS: Mapping[str, Callable[[Snapshot, Sequence[str]], Proof | None]] = {
     "losses": data.losses,
     "loss": data.loss,
     "finding": incident.finding,
-    "exposure": now.exposure,
-    "availability": now.availability,
+    "views": incident.views,
+    "alone": incident.alone,
+    "exposure": exposure.exposure,
+    "exposed": exposure.exposed,
+    "availability": availability.availability,
+    "measured": availability.measured,
+    "live": now.live,
+    "findings": now.findings,
+    "quarantine": now.quarantine,
 }
 """The first word of a proof's address, and the function that makes it from the words that follow."""
 

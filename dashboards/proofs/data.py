@@ -7,11 +7,15 @@ from typing import Any
 from dashboards import components, data, palette, words
 from dashboards.components import proof
 from dashboards.proofs import Listing, Proof, Step, Whole
+from dashboards.proofs.formulas import loss_steps
+from dashboards.proofs.lines import span
+from dashboards.proofs.records import bounding_records
 from pipelines import why
 from pipelines.domain import clock
 from pipelines.serving import Row, Snapshot
 
 MAX_READ_BACKS = 40
+MOMENT = timedelta(milliseconds=1)
 HEAD = ("loss_id", "Verdict", "Why not lost", "Partition", "Service", "Records gone", "RPO", "Of acknowledged", "outage_id")
 
 
@@ -41,34 +45,21 @@ def loss(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
     row = snapshot.row("evidence_loss", loss_id=names[0])
     if row is None:
         return None
-    steps = [
-        Step(
-            "records gone", "acknowledged and proven absent, at least; at most", f"of {row['acked_records']:,} acknowledged", _gone(row)
-        ),
-        Step("RPO min", "max(0, i(last lost) - r(first lost))", "", f"{row['rpo_ms_min']:g} ms"),
-        Step(
-            "RPO max",
-            "(latest start of the outage, or r of the next retained) - i(last retained before)",
-            "",
-            "nothing bounds it" if row["rpo_ms_max"] is None else f"{row['rpo_ms_max']:g} ms",
-        ),
-    ]
     at = row["checked_at"]
-    day = timedelta(days=1)
-    us = clock.microseconds(at)
     place = {name: row[name] for name in ("cluster_id", "resource", "shard")}
-    span = {"day_from": (at - day).date(), "day_to": (at + day).date(), "from_us": us - 1_000, "to_us": us + 1_000}
-    found = snapshot.rows("evidence_read_backs", **place, **span, limit=MAX_READ_BACKS)
+    found = snapshot.rows("evidence_read_backs", **place, **span(at - MOMENT, at + MOMENT), limit=MAX_READ_BACKS)
     note = None if found else f"No line of bronze ended at {words.instant(at)}: it is not there any more, or not yet."
+    steps = loss_steps(row, found)
     head = ("Record", "Began (UTC)", "Ended (UTC)", "Read from", "to", "Log start", "Epoch", "Committed up to", "Epoch ends at", "Line")
     source = "bronze.observations where record in ('readback', 'epoch_end') and ended_at_us is checked_at"
-    listing = Listing("The read-back that decided it", source, head, [_read_back(one) for one in found], note)
+    title = "The read-back that decided it" if row["evidence"] == "readback" else "The end of the epoch that decided it"
+    listing = Listing(title, source, head, [_read_back(one) for one in found], note)
     whole = Whole("silver.losses", row["loss_id"], row)
     mark = palette.verdict(row["verdict"])
     reason = why.loss(row["reason"])
     about = palette.VERDICT_MEANINGS.get(row["verdict"], "") + (f"; {reason}" if reason else "")
     title = f"{mark.word}: {row['resource']} / {row['shard']}, {palette.service(row['kind'], row['lane'])}"
-    return Proof(title, _gone(row), about, row["incident_id"], steps, [whole], [listing])
+    return Proof(title, _gone(row), about, row["incident_id"], steps, [whole], [listing, *bounding_records(snapshot, row, place)])
 
 
 def _gone(row: Row) -> str:

@@ -69,6 +69,60 @@ def phases(row: Row) -> list[Step]:
     return found
 
 
+def loss_steps(row: Row, decided_by: Sequence[Row] = ()) -> list[Step]:
+    """How many records a finding says are gone, and the span of time that they make."""
+    gone = f"{row['records_min']:,}" if row["records_max"] == row["records_min"] else f"{row['records_min']:,} to {_most(row)}"
+    if row["evidence"] == "epoch_end":
+        ends = [one for one in decided_by if one["record"] == "epoch_end" and one["end_position"] is not None]
+        numbers = "; ".join(f"{one['high_watermark_max']} - {one['end_position']}" for one in ends)
+        sampled = "the instants are those of sampled high watermarks: each lies within a sample of the truth"
+        watermarks = f"{_at(row['acked_to_at'])} - {_at(row['acked_from_at'])}"
+        return [
+            Step(
+                "records gone", "highest high watermark - end of the old epoch", numbers, gone, "committed records of a user, at least"
+            ),
+            Step("RPO min", "last watermark - first, less two samples and answers", watermarks, _ms(row["rpo_ms_min"]), sampled),
+            Step("RPO max", "start max of the partition's window - first watermark", "", _bound_of(row["rpo_ms_max"])),
+        ]
+    records = Step("records gone", "acknowledged and proven absent", f"of {row['acked_records']:,} acknowledged", gone)
+    if row["verdict"] not in ("LOST", "PRESENT"):
+        # Nobody can say that it is lost: at least nothing, at most all of it.
+        most = f"{_at(row['acked_to_at'])} - {_at(row['acked_from_at'])}"
+        harmless = None if row["rpo_ms_max"] else "it loses nothing by itself"
+        return [records, Step("RPO min", "0", "", _ms(row["rpo_ms_min"])),
+                Step("RPO max", "max(0, r(lm) - i(l1))", most, _bound_of(row["rpo_ms_max"]), harmless)]  # fmt: skip
+    least = f"{_at(row['last_issued_at'])} - {_at(row['first_acked_at'])}"
+    nothing = "nothing is lost: no span at least" if row["verdict"] == "PRESENT" else None
+    return [
+        records,
+        Step("RPO min", "0" if nothing else "max(0, i(lm) - r(l1))", "" if nothing else least, _ms(row["rpo_ms_min"]), nothing),
+        Step("RPO max", "min(start max of the outage, r(next retained)) - i(K)",
+             f"{_at(row['lost_until_at'])} - {_at(row['retained_before_at'])}", _bound_of(row["rpo_ms_max"]), _why_not(row)),
+    ]  # fmt: skip
+
+
+def _why_not(row: Row) -> str | None:
+    """Why the span of a finding is not the difference of its two instants."""
+    whole = _difference(row["lost_until_at"], row["retained_before_at"])
+    if row["rpo_ms_max"] is None:
+        return "what follows was not read back yet and may be gone with it" if whole is not None else "nothing retained bounds it"
+    if whole is None or abs(whole - row["rpo_ms_max"]) <= TOLERANCE_MS:
+        return None
+    if row["verdict"] == "PRESENT":
+        return (
+            "a clean election, or one and the same leader in the same epoch, or what follows is lost by a finding of its own: nothing"
+        )
+    return f"no less than the minimum: {_ms(row['rpo_ms_max'])}"
+
+
+def _most(row: Row) -> str:
+    return "not bounded" if row["records_max"] is None else f"{row['records_max']:,}"
+
+
+def _bound_of(value: float | None) -> str:
+    return "nothing bounds it" if value is None else _ms(value)
+
+
 def computed(row: Row, end: tuple[str, str], begin: tuple[str, str]) -> float | None:
     """A bound of a phase in milliseconds, from the two instants that it is the difference of."""
     return _difference(_instant(row, *end), _instant(row, *begin))

@@ -88,6 +88,37 @@ def isr(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
     return Proof(title, words.plural(count, "partition"), about, names[0], steps, (), [Listing("Windows", source, head, rows)])
 
 
+def views(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
+    """The outages of which other probers say the same: confirmed, disputed, alone or single."""
+    if len(names) != 2:
+        return None
+    row = snapshot.row("incident", incident_id=names[0])
+    found = [one for one in _outages(snapshot, names[0]) if one["view"] == names[1]]
+    if row is None or not found or names[1] not in palette.VIEWS:
+        return None
+    steps = [Step("outages", "count", f"over {len(found):,} outages", f"{len(found):,}")]
+    value = words.plural(len(found), "outage")
+    rule = f"view = '{names[1]}'"
+    return _sum(row, f"Seen: {palette.VIEWS[names[1]].word}", value, palette.VIEW_MEANINGS[names[1]], steps, found, rule)
+
+
+def alone(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
+    """What one prober alone was not served, which is in no figure of the service."""
+    row = snapshot.row("incident", incident_id=names[0])
+    found = [one for one in _outages(snapshot, names[0]) if one["cause"] == "prober_alone"]
+    if row is None or not found:
+        return None
+    probers = sorted({one["prober_id"] for one in found})
+    steps = [
+        Step("outages", "count", f"over {len(found):,} outages", f"{len(found):,}"),
+        Step("probers", "count of distinct prober_id", ", ".join(probers), f"{len(probers):,}"),
+    ]
+    about = "Others were served in the middle of each: no outage of the service; in availability that time is unmeasured."
+    return _sum(
+        row, "What one prober alone was not served", words.plural(len(found), "outage"), about, steps, found, "cause = 'prober_alone'"
+    )
+
+
 def finding(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
     """A disagreement, with the rows that show it."""
     row = snapshot.row("evidence_finding", finding_id=names[0])
@@ -142,11 +173,11 @@ def _median(rows: Sequence[Row]) -> list[Step]:
     return [Step("median min", "median of rto_ms_min", at, f"{low[index]:g} ms"), Step("median max", "median of rto_ms_max", at, upper)]
 
 
-def _sum(row: Row, title: str, value: str, about: str, steps: Sequence[Step], rows: Sequence[Row]) -> Proof:
+def _sum(row: Row, title: str, value: str, about: str, steps: Sequence[Step], rows: Sequence[Row], rule: str = SERVICE_RULE) -> Proof:
     name = row["incident_id"]
     listing = Listing(
         "The outages that it is made of",
-        f"gold.outages where incident_id = '{name}' and {SERVICE_RULE}",
+        f"gold.outages where incident_id = '{name}' and {rule}",
         HEAD,
         [_row(one) for one in rows],
     )

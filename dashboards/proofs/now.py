@@ -1,138 +1,104 @@
-"""What are the figures of the overview made of: exposure now, availability and coverage of a day?"""
+"""What are the counts of the overview made of: streams as probers last said, disagreements of a day, lines that were refused?"""
 
 from collections.abc import Sequence
-from datetime import date
+from typing import Any
 
-from dashboards import palette, words
-from dashboards.proofs import Listing, Proof, Step, Whole
+from dashboards import words
+from dashboards.components import code, proof
+from dashboards.proofs import Listing, Proof, Step
+from dashboards.standing import DAY, since
 from pipelines import why
-from pipelines.serving import Snapshot
+from pipelines.domain import clock
+from pipelines.domain.health import LiveView
+from pipelines.serving import Row, Snapshot
 
 MAX_ROWS = 500
+LIVE_HEAD = ("prober_id", "Written (UTC)", "State", "Served", "Not served", "Unmeasured", "Fresh")
+OPEN_HEAD = ("outage_id", "prober_id", "Partition", "Service", "Since (UTC), at the latest", "Proven")
+FINDING_HEAD = ("finding_id", "About", "From (UTC)", "To (UTC)", "It says")
 
 
-def exposure(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
-    """What would be gone if the leader died in the newest minute: the lag of the best and the worst in-sync follower."""
-    if len(names) != 3:
+def live(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
+    """How many streams of a cluster are served now: what each of its probers last wrote, summed up over those that are fresh."""
+    views = [one for one in snapshot.live().views if len(names) == 1 and one.cluster_id == names[0]]
+    if not views:
         return None
-    rows = snapshot.rows("evidence_exposure", cluster_id=names[0], resource=names[1], shard=names[2])
+    fresh = [one for one in views if one.is_fresh(snapshot.now_us)]
+    of = words.plural(len(fresh), "fresh prober")
+    steps = [
+        Step(name, "sum over the probers whose word is fresh", " + ".join(str(part) for part in parts) or of, f"{sum(parts):,}")
+        for name, parts in (
+            ("served", [one.up for one in fresh]),
+            ("not served", [one.down for one in fresh]),
+            ("unmeasured", [one.unmeasured for one in fresh]),
+        )
+    ]
+    opened = [_open(snapshot, view, one) for view in views for one in view.open]
+    listings = [
+        Listing("The live files", "live/<prober_id>.json: streams", LIVE_HEAD, [_view(one, snapshot.now_us) for one in views]),
+        Listing(
+            "What they have as open",
+            "live/<prober_id>.json: open",
+            OPEN_HEAD,
+            opened,
+            None if opened else "Nothing is open, as they say.",
+        ),
+    ]
+    about = "Live and provisional: written by each prober's fast lane once a second; the tables have it a little later."
+    return Proof(f"Streams of {names[0]} now", words.plural(len(views), "prober"), about, None, steps, (), listings)
+
+
+def _view(one: LiveView, now_us: int) -> list[Any]:
+    written = words.instant(clock.instant(one.written_at_us))
+    fresh = "yes" if one.is_fresh(now_us) else "no"
+    return [
+        one.prober_id, written, one.state, f"{one.up:,}", f"{one.down:,}", f"{one.unmeasured:,}", fresh,
+    ]  # fmt: skip
+
+
+def _open(snapshot: Snapshot, view: LiveView, one: Any) -> list[Any]:
+    is_known = snapshot.row("evidence_outage", outage_id=one.outage_id) is not None
+    return [
+        proof(one.outage_id, "outage", one.outage_id) if is_known else code(one.outage_id),
+        view.prober_id,
+        f"{one.resource} / {one.shard}",
+        f"{one.kind}, {one.lane}",
+        words.instant(clock.instant(one.started_at_max_us)),
+        words.at_least(one.rto_ms_min),
+    ]
+
+
+def findings(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
+    """How often something of one kind disagreed in the last 24 hours: every time, the newest first."""
+    if len(names) != 2:
+        return None
+    begin = since(snapshot, DAY)
+    rows = snapshot.rows("evidence_findings", cluster_id=names[0], finding=names[1], since=begin, limit=MAX_ROWS)
     if not rows:
         return None
-    row = rows[0]
-    reason = why.exposure(row["exposed_reason"])
-    followers = [one for one in rows if one["replica"] is not None]
-    head = ("Follower", "In sync", "Behind, at most", "In time", "Why not in time", "Polls")
-    listed = [
-        [
-            one["replica"],
-            "not known" if row["isr"] is None else "yes" if one["replica"] in row["isr"] else "no",
-            words.plural(one["replica_lag_records_max"], "record"),
-            words.duration_range(0.0, one["replica_lag_ms_max"]) if one["replica_lag_ms_max"] is not None else "not known",
-            why.exposure(one["replica_lag_ms_reason"]) or "",
-            f"{one['replica_samples']:,}",
-        ]
-        for one in followers
-    ]
-    steps = [
-        Step(
-            "records min",
-            "lag of the best in-sync follower",
-            f"ISR {', '.join(row['isr'] or ()) or 'not known'}",
-            _count(row["exposed_records_min"]),
-        ),
-        Step(
-            "records max",
-            "lag of the worst in-sync follower",
-            f"leader {row['leader'] or 'not known'}",
-            _count(row["exposed_records_max"]),
-        ),
-        Step(
-            "time max", "its lag in time", "", "not known" if row["exposed_ms_max"] is None else f"{row['exposed_ms_max']:g} ms", reason
-        ),
-    ]
-    minute = f"{row['minute_at']:%Y-%m-%d %H:%M}"
-    place = f"cluster_id = '{names[0]}' and resource = '{names[1]}' and shard = '{names[2]}' and minute_at = '{minute}'"
-    whole = Whole(
-        "silver.exposure",
-        f"{names[1]} / {names[2]}, {row['minute_at']:%H:%M}",
-        {k: v for k, v in row.items() if not k.startswith("replica")},
-    )
-    listing = Listing("How far each follower was behind", f"silver.replication_lag where {place}", head, listed)
-    value = words.count_range(row["exposed_records_min"], row["exposed_records_max"], "record", absent="not known")
-    return Proof(
-        f"Exposure of {names[1]} / {names[2]}",
-        value,
-        reason or "What acks=1 would lose if the leader died now.",
-        None,
-        steps,
-        [whole],
-        [listing],
-    )
-
-
-def availability(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
-    """Availability and coverage of a kind of service on a day, over all partitions."""
-    if len(names) != 4:
-        return None
-    cluster_id, kind, lane, day = names
-    try:
-        of = date.fromisoformat(day)
-    except ValueError:
-        return None
-    rows = snapshot.rows("evidence_availability", cluster_id=cluster_id, kind=kind, lane=lane, day=of, limit=MAX_ROWS)
-    if not rows:
-        return None
-    measured, unmeasured, least, most = (
-        sum(row[name] for row in rows) for name in ("measured_ms", "unmeasured_ms", "down_ms_min", "down_ms_max")
-    )
-    steps = [
-        Step(
-            "availability min",
-            "(measured - down max) / measured",
-            f"({measured:.0f} - {most:.0f}) / {measured:.0f}",
-            words.ratio((measured - most) / measured if measured else None),
-        ),
-        Step(
-            "availability max",
-            "(measured - down min) / measured",
-            f"({measured:.0f} - {least:.0f}) / {measured:.0f}",
-            words.ratio((measured - least) / measured if measured else None),
-        ),
-        Step(
-            "coverage",
-            "measured / (measured + unmeasured)",
-            f"{measured:.0f} / ({measured:.0f} + {unmeasured:.0f})",
-            words.ratio(measured / (measured + unmeasured) if measured + unmeasured else None),
-        ),
-    ]
-    head = ("Partition", "prober_id", "Measured", "Unmeasured", "Not served", "Availability", "Coverage", "Outages")
-    listed = [
-        [
-            f"{row['resource']} / {row['shard']}",
-            row["prober_id"],
-            words.duration(row["measured_ms"]),
-            words.duration(row["unmeasured_ms"]),
-            words.duration_range(row["down_ms_min"], row["down_ms_max"]),
-            words.ratio_range(row["availability_ratio_min"], row["availability_ratio_max"]),
-            words.ratio(row["coverage_ratio"]),
-            f"{row['outages']:,}",
-        ]
-        for row in rows
-    ]
-    source = f"gold.availability where cluster_id = '{cluster_id}' and kind = '{kind}' and lane = '{lane}' and day = '{day}'"
     total = rows[0]["total_rows"]
-    note = f"The first {len(rows):,} of {total:,} are shown, and summed up here." if total > len(rows) else None
-    title = f"{palette.service(kind, lane)}, {day} (UTC)"
-    return Proof(
-        title,
-        words.plural(total, "row"),
-        "In milliseconds, over all partitions.",
-        None,
-        steps,
-        (),
-        [Listing("By partition", source, head, listed, note)],
-    )
+    note = f"The first {len(rows):,} of {total:,} are shown." if len(rows) < total else None
+    source = f"silver.findings where cluster_id = '{names[0]}' and finding = '{names[1]}' and ended_at >= '{begin:%Y-%m-%d %H:%M}'"
+    steps = [Step("findings", "count", f"since {begin:%Y-%m-%d %H:%M} UTC", f"{total:,}")]
+    about = why.SO_WHAT.get(names[1], "")
+    listing = Listing("The findings", source, FINDING_HEAD, [_finding(one) for one in rows], note)
+    return Proof(why.finding(names[1]), words.plural(total, "finding"), about, None, steps, (), [listing])
 
 
-def _count(value: int | None) -> str:
-    return "not known" if value is None else f"{value:,}"
+def _finding(one: Row) -> list[Any]:
+    about = f"{one['resource']} / {one['shard']}" if one["resource"] else one["subject"]
+    times = (words.instant(one["started_at"]), words.instant(one["ended_at"]))
+    return [proof(one["finding_id"], "finding", one["finding_id"]), about, *times, one["said"]]
+
+
+def quarantine(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
+    """Which lines of the landing were refused, and why."""
+    rows = snapshot.rows("evidence_quarantine", limit=MAX_ROWS)
+    if not rows or list(names) != ["lines"]:
+        return None
+    total = rows[0]["total_rows"]
+    note = f"The first {len(rows):,} of {total:,} are shown." if len(rows) < total else None
+    listed = [[code(one["file"]), words.instant(one["ingested_at"]), one["reason"], code(one["line"])] for one in rows]
+    listing = Listing("The lines", "bronze.quarantine", ("File", "Met (UTC)", "Why it is not an observation", "Line"), listed, note)
+    steps = [Step("lines", "count", "bounded, the newest are kept", f"{total:,}")]
+    return Proof("Lines that were refused", words.plural(total, "line"), "Nothing is derived from them.", None, steps, (), [listing])

@@ -2,28 +2,27 @@
 
 The rule: bronze is asked for the days, the cluster, the partition, the lane and the span of time of this outage only: the answer
 does not depend on how much bronze there is. The lines of S, B1, Bn and T are found by the names that silver.outage_windows gives
-them; a line that is not there any more is said to be missing. Decisions are looked for by the collector's clock, a minute around the
-outage; their stamps are by the clock of the host that made them, and silver.events has them by ours.
+them; a line that is not there any more is said to be missing. `decisions` finds what the control plane did.
 
 Example: `last_good_probe` 7f3c/999 is in the line of boot 7f3c with sequences 950 to 999, so S is its last probe.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboards import components, palette, words
+from dashboards import components, data, palette, words
 from dashboards.components import proof
 from dashboards.proofs import Listing, Proof, Whole, formulas
+from dashboards.proofs.decisions import decisions
+from dashboards.proofs.lines import GONE, span, utc
 from pipelines import why
 from pipelines.domain import clock
-from pipelines.domain.names import identity
 from pipelines.serving import Row, Snapshot
 
 MAX_RUNS = 60
-MAX_CONTROLS = 80
-MAX_BOUNDS = 40
-MARGIN = timedelta(seconds=60)
+OUTAGE_NAME = re.compile(r"(.+)/([^/]+)/([a-z_]+)/([a-z]+)@(\d+)")
 ROLES = (
     ("last_good_probe", "S: last good before it"),
     ("first_bad_probe", "B1: first bad"),
@@ -36,11 +35,6 @@ PROBE_HEAD = (
 RUN_HEAD = (
     "Issued from (UTC)", "to", "Outcome", "Probes", "Leader, term", "prober_id", "boot_id", "seq", "sequences",
 )  # fmt: skip
-CONTROL_HEAD = (
-    "What", "Stamped (by that clock)", "Whose clock", "By our clock (UTC)", "Last read without it", "Seen", "Position",
-    "Source", "Line",
-)  # fmt: skip
-CLOCK_HEAD = ("Host", "Against clock", "Method", "Minute (UTC)", "Host's clock minus ours", "Stamps", "Steps")
 
 
 def outage(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
@@ -61,7 +55,7 @@ def outage(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
         row["incident_id"],
         steps,
         wholes,
-        [*_probes(snapshot, window), *_inferred(wholes), *_losses(snapshot, row), *_decisions(snapshot, row)],
+        [*_probes(snapshot, window), *_inferred(snapshot, row, wholes), *_losses(snapshot, row), *decisions(snapshot, row)],
     )
 
 
@@ -89,7 +83,7 @@ def _probes(snapshot: Snapshot, window: Row | None) -> list[Listing]:
     last = window["ended_at_max"] or window["ended_at_min"]
     keys = ("cluster_id", "prober_id", "resource", "shard", "kind", "lane")
     of_stream = {name: window[name] for name in keys}
-    runs = snapshot.rows("evidence_probes", **of_stream, **_span(first, last), limit=MAX_RUNS)
+    runs = snapshot.rows("evidence_probes", **of_stream, **span(first, last), limit=MAX_RUNS)
     source = "bronze.observations where record = 'probes' and " + " and ".join(
         f"{name} = '{value}'" for name, value in of_stream.items()
     )
@@ -106,13 +100,37 @@ def _probes(snapshot: Snapshot, window: Row | None) -> list[Listing]:
     ]
 
 
-def _inferred(wholes: Sequence[Whole]) -> list[Listing]:
-    """The rows that a window follows from, as it names them."""
+def _inferred(snapshot: Snapshot, row: Row, wholes: Sequence[Whole]) -> list[Listing]:
+    """The rows that a window follows from, as it names them; outages among them lead to their own proofs."""
     named = [one for one in wholes if one.row.get("proof")]
+    if not named:
+        return []
+    windows = (
+        snapshot.rows("evidence_outage_windows", incident_id=row["incident_id"], limit=data.MAX_EVIDENCE) if row["incident_id"] else ()
+    )
     return [
-        Listing("What it follows from", f"{one.table}.proof of {one.name}", ("Row",), [[text] for text in one.row["proof"]])
+        Listing(
+            "What it follows from",
+            f"{one.table}.proof of {one.name}",
+            ("Row",),
+            [[_source(text, windows)] for text in one.row["proof"]],
+        )
         for one in named
     ]
+
+
+def _source(text: str, windows: Sequence[Row]) -> Any:
+    """A row that a window names: an outage by its stream and the issue of its first bad probe, or a position of a log."""
+    found = OUTAGE_NAME.fullmatch(text)
+    if found is None:
+        return text
+    place, at_us = found.groups()[:-1], int(found.groups()[-1])
+    for one in windows:
+        begun = one["started_at_min"] or one["started_at_max"] - timedelta(milliseconds=one["lambda_ms"])
+        is_it = (one["resource"], one["shard"], one["kind"], one["lane"]) == place
+        if is_it and clock.microseconds(begun) <= at_us <= clock.microseconds(one["started_at_max"]):
+            return proof(text, "outage", one["outage_id"])
+    return text
 
 
 def _bounding(runs: Sequence[Row], name: str | None, role: str) -> list[Any]:
@@ -122,19 +140,19 @@ def _bounding(runs: Sequence[Row], name: str | None, role: str) -> list[Any]:
     sequence = int(number)
     holding = [run for run in runs if run["boot_id"] == boot_id and run["first_sequence"] <= sequence <= run["last_sequence"]]
     if not holding:
-        return [role, components.code(name), "its line is not in bronze any more, or not yet", *[""] * (len(PROBE_HEAD) - 3)]
+        return [role, components.code(name), GONE, *[""] * (len(PROBE_HEAD) - 3)]
     run = holding[0]
     is_last = sequence == run["last_sequence"]
     issued = run["last_issued_at_us"] if is_last else run["started_at_us"] + (sequence - run["first_sequence"]) * run["period_us"]
-    return [role, components.code(name), _utc(issued), _decided(run, sequence), *_outcome(run), *_line(run)]
+    return [role, components.code(name), utc(issued), _decided(run, sequence), *_outcome(run), *_line(run)]
 
 
 def _decided(run: Row, sequence: int) -> str:
     """When a probe of a run was decided: exactly for its first and last, else at the latest."""
     if sequence == run["last_sequence"]:
-        return _utc(run["last_decided_at_us"])
+        return utc(run["last_decided_at_us"])
     if sequence == run["first_sequence"]:
-        return _utc(run["first_decided_at_us"])
+        return utc(run["first_decided_at_us"])
     return "not kept by itself: see min q"
 
 
@@ -143,14 +161,14 @@ def _decided_first(runs: Sequence[Row], window: Row) -> str:
     q = clock.microseconds(window["started_at_max"])
     for run in runs:
         if run["outcome"] != "ACKED" and run["earliest_decided_at_us"] == q:
-            return f"min q, {_utc(q)}, is earliest_decided_at_us of line {run['boot_id']}, seq {run['seq']}."
-    return f"min q is {_utc(q)}; the line that it is the earliest decision of is not in bronze any more, or not yet."
+            return f"min q, {utc(q)}, is earliest_decided_at_us of line {run['boot_id']}, seq {run['seq']}."
+    return f"min q is {utc(q)}; the line that it is the earliest decision of is not in bronze any more, or not yet."
 
 
 def _run_row(run: Row) -> list[Any]:
     term = "" if run["term"] is None else f", {run['term']}"
     outcome, leader = _outcome(run)
-    return [_utc(run["started_at_us"]), _utc(run["last_issued_at_us"]), outcome, f"{run['count'] or 0:,}", leader + term, *_line(run)]
+    return [utc(run["started_at_us"]), utc(run["last_issued_at_us"]), outcome, f"{run['count'] or 0:,}", leader + term, *_line(run)]
 
 
 def _outcome(run: Row) -> tuple[str, str]:
@@ -163,7 +181,7 @@ def _line(run: Row) -> tuple[Any, ...]:
     return run["prober_id"], components.code(run["boot_id"]), str(run["seq"]), sequences
 
 
-# --- data, decisions, clocks --------------------------------------------------------------------------------------------
+# --- data --------------------------------------------------------------------------------------------
 
 
 def _losses(snapshot: Snapshot, row: Row) -> list[Listing]:
@@ -184,71 +202,6 @@ def _losses(snapshot: Snapshot, row: Row) -> list[Listing]:
     ]
     head = ("loss_id", "Verdict", "Why not lost", "Records gone", "RPO", "Of acknowledged")
     return [Listing("What became of its data", f"silver.losses where outage_id = '{row['outage_id']}'", head, rows, note)]
-
-
-def _decisions(snapshot: Snapshot, row: Row) -> list[Listing]:
-    """Decisions of the control plane a minute around it, and what bounds the clocks that stamped them."""
-    first = (row["started_at_min"] or row["started_at_max"]) - MARGIN
-    last = (row["ended_at_max"] or row["ended_at_min"]) + MARGIN
-    place = {name: row[name] for name in ("cluster_id", "resource", "shard")}
-    controls = snapshot.rows("evidence_controls", **place, **_span(first, last), limit=MAX_CONTROLS)
-    names = {identity(one["prober_id"], one["boot_id"], one["seq"]): one for one in controls}
-    events = {one["event_id"]: one for one in snapshot.rows("evidence_events_by_id", event_ids=sorted(names))} if names else {}
-    source = "bronze.observations where record = 'control' and seen_at_us is a minute around it; by our clock: silver.events"
-    note = None if controls else "No decision was read in this time."
-    rows = [_control_row(one, events.get(name)) for name, one in names.items()]
-    listings = [Listing("What the control plane decided", source, CONTROL_HEAD, rows, note)]
-    hosts = sorted({one["stamped_by"] for one in controls if one["stamped_by"] is not None})
-    if hosts:
-        bounds = snapshot.rows(
-            "evidence_clock_bounds", cluster_id=row["cluster_id"], hosts=hosts, from_at=first, to_at=last, limit=MAX_BOUNDS
-        )
-        unbounded = sorted(set(hosts) - {one["host"] for one in bounds})
-        missing = f"Nothing bounds the clock of {', '.join(unbounded)}: its events stand between two readings." if unbounded else None
-        listings.append(
-            Listing("The clock bounds that were used", "silver.clock_bounds", CLOCK_HEAD, [_clock_row(one) for one in bounds], missing)
-        )
-    return listings
-
-
-def _control_row(one: Row, event: Row | None) -> list[Any]:
-    ours = words.instant_range(event["happened_at_min"], event["happened_at_max"]) if event else "not in silver.events"
-    said = event["detail"] if event else one["event"].replace("_", " ")
-    return [
-        said,
-        words.instant_range(clock.instant(one["started_at_us"]), clock.instant(one["ended_at_us"])),
-        f"host {one['stamped_by']}" if one["stamped_by"] else f"our own, {one['clock_id']}",
-        ours,
-        "not said" if one["unseen_at_us"] is None else _utc(one["unseen_at_us"]),
-        _utc(one["seen_at_us"]),
-        one["position"] or "none",
-        one["source"] or "not known",
-        components.code(f"{one['prober_id']} / {one['boot_id']} / {one['seq']}"),
-    ]
-
-
-def _clock_row(one: Row) -> list[Any]:
-    offset = f"{one['offset_ms_min']:g} to {one['offset_ms_max']:g} ms"
-    minute = words.instant(one["minute_at"])[:16]
-    return [one["host"], components.code(one["clock_id"]), one["method"], minute, offset, f"{one['stamps']:,}", f"{one['steps']:,}"]
-
-
-def _span(first: datetime, last: datetime) -> dict[str, Any]:
-    """The parameters that keep a query of bronze small. A line is filed under the day of its end, by the clock that stamped it."""
-    day = timedelta(days=1)
-    return {
-        "day_from": (first - day).date(),
-        "day_to": (last + day).date(),
-        "from_us": clock.microseconds(first),
-        "to_us": clock.microseconds(last),
-    }
-
-
-def _utc(at_us: int | None) -> str:
-    if at_us is None:
-        return "not known"
-    at = clock.instant(at_us)
-    return f"{at:%H:%M:%S}.{at.microsecond:06d}"
 
 
 # --- several probers ----------------------------------------------------------------------------------------------------

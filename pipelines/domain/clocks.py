@@ -59,11 +59,24 @@ class ClockBound:
     end_us: int
     offset: Bounds
     method: str
+    lines: tuple[str, ...] = field(default=(), compare=False)
+    """The lines that it rests on."""
 
     def at(self, at_us: int) -> Bounds:
         """What it proves of another instant."""
         away = max(0, self.begin_us - at_us, at_us - self.end_us)
         return self.offset.widened(int(away * DRIFT))
+
+
+@dataclass(frozen=True, slots=True)
+class ClockUsed:
+    """What placed an event that a host stamped: the offset of its clock, and the lines that give one of its two ends."""
+
+    host: str
+    clock_id: str
+    method: str
+    offset: Bounds
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,16 @@ class Clocks:
         """The same as one interval; None where nothing bounds it."""
         return hull(self.offsets(host, clock_id, at_us))
 
+    def used(self, host: str, clock_id: str, at_us: int) -> ClockUsed | None:
+        """The same, and what it rests on: what widens neither end is not named."""
+        for method in METHODS:
+            of_host = self._series.get((host, clock_id, method), [])
+            whole = hull(_proven(of_host, at_us))
+            if whole is not None:
+                telling = [one for one in _near(of_host, at_us) if _gives(one.at(at_us), whole)]
+                return ClockUsed(host, clock_id, method, whole, tuple(sorted({line for one in telling for line in one.lines})))
+        return None
+
     def between(self, clock_id: str, other_id: str) -> Bounds | None:
         """One of our own clocks minus another, at any time: by the hosts whose clocks both have seen; None where nothing bounds it.
 
@@ -160,7 +183,7 @@ def clock_bound(run: Probes) -> ClockBound | None:
     if run.leader is None or run.lane == Lane.CLIENT or low is None or high is None or low > high:
         return None
     begin = max(run.started_at_us, run.last_issued_at_us - WINDOW_US)
-    return ClockBound(run.leader, run.clock_id, begin, run.ended_at_us, Bounds(low, high), APPEND_TIME)
+    return ClockBound(run.leader, run.clock_id, begin, run.ended_at_us, Bounds(low, high), APPEND_TIME, _line(run))
 
 
 def placed(controls: list[Control], clocks: Clocks) -> list[Control]:
@@ -248,9 +271,21 @@ def _difference(one: Bounds, other: Bounds) -> Bounds:
     return Bounds(low, None if one.high is None or other.low is None else one.high - other.low)
 
 
-def _proven(of_host: list[ClockBound], at_us: int) -> list[Bounds]:
+def _line(one: Probes | ClockSeen | Control) -> tuple[str, ...]:
+    return (f"{one.prober_id} / {one.boot_id} / {one.seq}",)
+
+
+def _near(of_host: list[ClockBound], at_us: int) -> list[ClockBound]:
     index = bisect_right(of_host, at_us, key=lambda one: one.begin_us)
-    near = [one for one in of_host[max(0, index - 1) : index + 1] if one.begin_us - FAR_US <= at_us <= one.end_us + FAR_US]
+    return [one for one in of_host[max(0, index - 1) : index + 1] if one.begin_us - FAR_US <= at_us <= one.end_us + FAR_US]
+
+
+def _gives(offset: Bounds, whole: Bounds) -> bool:
+    return offset.low == whole.low or offset.high == whole.high
+
+
+def _proven(of_host: list[ClockBound], at_us: int) -> list[Bounds]:
+    near = _near(of_host, at_us)
     if len(near) < 2:
         return [one.at(at_us) for one in near]
     before, after = near
@@ -272,7 +307,9 @@ def _of_znodes(controls: Iterable[Control]) -> Iterator[ClockBound]:
         if one.source == ControlSourceName.ZOOKEEPER and one.stamped_by is not None and one.unseen_at_us is not None and is_exact:
             low, high = one.started_at_us - one.seen_at_us, one.ended_at_us - one.unseen_at_us
             if low <= high:
-                yield ClockBound(one.stamped_by, one.clock_id, one.unseen_at_us, one.seen_at_us, Bounds(low, high), READ_TIME)
+                yield ClockBound(
+                    one.stamped_by, one.clock_id, one.unseen_at_us, one.seen_at_us, Bounds(low, high), READ_TIME, _line(one)
+                )
 
 
 def _agreed(of_host: list[ClockBound]) -> list[ClockBound]:
@@ -282,7 +319,8 @@ def _agreed(of_host: list[ClockBound]) -> list[ClockBound]:
         last = found[-1] if found else None
         both = last.offset.intersection(one.offset) if last and one.end_us - last.begin_us <= WINDOW_US else None
         if last is not None and both is not None:
-            found[-1] = replace(last, end_us=max(last.end_us, one.end_us), offset=both)
+            lines = [line for each in (last, one) if _gives(each.offset, both) for line in each.lines]
+            found[-1] = replace(last, end_us=max(last.end_us, one.end_us), offset=both, lines=tuple(lines))
         else:
             found.append(one)
     return found
@@ -292,4 +330,4 @@ def _of_seen(seen: Iterable[ClockSeen]) -> Iterator[ClockBound]:
     for one in seen:
         if one.clock_offset_us_min <= one.clock_offset_us_max:
             offset = Bounds(one.clock_offset_us_min, one.clock_offset_us_max)
-            yield ClockBound(one.host, one.clock_id, one.started_at_us, one.ended_at_us, offset, one.method)
+            yield ClockBound(one.host, one.clock_id, one.started_at_us, one.ended_at_us, offset, one.method, _line(one))

@@ -64,6 +64,33 @@ EPOCH_END = "epoch_end"
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """One acknowledged record by its name, when it was issued, and by when it was acknowledged."""
+
+    boot_id: str
+    sequence: int
+    issued_us: int
+    acked_by_us: int
+
+    @classmethod
+    def of(cls, ledger: Ledger, sequence: int) -> "Record":
+        """A record of a ledger."""
+        return cls(ledger.boot_id, sequence, ledger.issued_us(sequence), ledger.acked_by_us(sequence))
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What bounds the span of a finding: K, the last retained record before it, the first and last of its own, the first retained one
+    after it, and the instant after which nothing of it was written. Each None where there is none, or it bounds nothing."""
+
+    first: Record | None = None
+    last: Record | None = None
+    before: Record | None = None
+    after: Record | None = None
+    until_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """A finding about acknowledged records of one partition and lane. Spans of time in microseconds."""
 
@@ -84,6 +111,7 @@ class Loss:
     last_sequence: int | None = None
     reason: str | None = None
     window: PartitionWindow | None = None
+    around: Around | None = None
 
 
 def losses(
@@ -185,17 +213,22 @@ class _Judge:
         if self._may_return(ledger, last):
             return self._absent(STRANDED, REPLICA_AWAY, ledger, piece, missed.ended_at_us, outage)
         low = max(0, end - ledger.acked_by_us(first))
-        kept = [at for one, verdicts in judged if (at := _last_issued(one, verdicts.present, begin)) is not None]
-        ends = [at for one, verdicts in judged if (at := _first_acked(one, verdicts.present, end)) is not None]
+        before = [one for each, verdicts in judged if (one := _last_issued(each, verdicts.present, begin)) is not None]
+        after = [one for each, verdicts in judged if (one := _first_acked(each, verdicts.present, end)) is not None]
+        kept = max(before, key=lambda one: one.issued_us, default=None)
+        following = min(after, key=lambda one: one.acked_by_us, default=None)
+        until = None if following is None else following.acked_by_us
         if outage is not None and outage.earliest_decided_us >= end:
-            ends.append(outage.earliest_decided_us)
-        high = max(low, min(ends) - max(kept)) if kept and ends else None
+            until = outage.earliest_decided_us if until is None else min(until, outage.earliest_decided_us)
+        high = max(low, until - kept.issued_us) if kept is not None and until is not None else None
         count = size(common(ledger.sequences, [piece]))
         # What follows at positions that no read-back has reached may be gone with it: the new log need not have come so far yet.
         unread = self._unread_after(ledger, last, outage)
         if unread:
             high = None
-        return self._finding(LOST, ledger, piece, Bounds(count, count + unread), Bounds(low, high), outage, missed.ended_at_us)
+        found = self._finding(LOST, ledger, piece, Bounds(count, count + unread), Bounds(low, high), outage, missed.ended_at_us)
+        around = Around(Record.of(ledger, first), Record.of(ledger, last), kept, following, until)
+        return replace(found, around=around)
 
     def _unread_after(self, ledger: Ledger, sequence: int, outage: Outage | None) -> int:
         """How many acknowledged records, issued after a lost one and before the outage was over, no read-back has judged."""
@@ -334,7 +367,12 @@ class _Judge:
             held = common(before, [piece])
             if held:
                 span = Bounds(0, high if held[-1][1] == last else 0)
-                yield self._finding(PRESENT, ledger, (held[0][0], held[-1][1]), Bounds.exactly(0), span, outage, checked_at)
+                own = Around(Record.of(ledger, held[0][0]), Record.of(ledger, held[-1][1]))
+                if held[-1][1] == last:
+                    # K is the last of them: a writer that never paused may have been answered up to the latest start of the outage.
+                    own = replace(own, before=own.last, until_us=outage.earliest_decided_us)
+                found = self._finding(PRESENT, ledger, (held[0][0], held[-1][1]), Bounds.exactly(0), span, outage, checked_at)
+                yield replace(found, around=own)
 
     def _finding(
         self, verdict: str, ledger: Ledger, piece: Range, records: Bounds, span: Bounds, outage: Outage | None, checked_at_us: int
@@ -356,6 +394,7 @@ class _Judge:
             checked_at_us,
             first,
             last,
+            around=Around(Record.of(ledger, first), Record.of(ledger, last)),
         )
 
 
@@ -365,16 +404,16 @@ def _may_explain(outage: Outage, since_us: int, missed_us: int) -> bool:
     return not is_over and outage.earliest_decided_us <= missed_us
 
 
-def _last_issued(ledger: Ledger, present: list[Range], before_us: int) -> int | None:
-    """Issue of the last retained record that was issued before an instant."""
-    issues = [ledger.issued_us(last) for first, last in _runs_within(ledger, present) if ledger.issued_us(last) < before_us]
-    return max(issues, default=None)
+def _last_issued(ledger: Ledger, present: list[Range], before_us: int) -> Record | None:
+    """The last retained record that was issued before an instant."""
+    last = [one for _, one in _runs_within(ledger, present) if ledger.issued_us(one) < before_us]
+    return max((Record.of(ledger, one) for one in last), key=lambda one: one.issued_us, default=None)
 
 
-def _first_acked(ledger: Ledger, present: list[Range], after_us: int) -> int | None:
-    """Acknowledgement of the first retained record that was issued after an instant."""
+def _first_acked(ledger: Ledger, present: list[Range], after_us: int) -> Record | None:
+    """The first retained record that was issued after an instant."""
     first = next((one for one, _ in _runs_within(ledger, present) if ledger.issued_us(one) > after_us), None)
-    return None if first is None else ledger.acked_by_us(first)
+    return None if first is None else Record.of(ledger, first)
 
 
 def _runs_within(ledger: Ledger, ranges: list[Range]) -> list[Range]:

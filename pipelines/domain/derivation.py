@@ -10,7 +10,7 @@ on the main one (see `timelines`).
 Silver's tables are rows of this; the fast lane, which has only probes, computes the first step. Nothing here knows of Spark.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pipelines.domain.brokers import Absence, absences
 from pipelines.domain.controllers import ControllerWindow, controller_windows
@@ -28,7 +28,7 @@ from pipelines.domain.replication import OutOfSync, out_of_sync
 from pipelines.domain.stalls import stall_windows
 from pipelines.domain.timelines import Timeline, shifted, timelines, told_on
 from pipelines.domain.unavailability import Outage, outages
-from pipelines.domain.views import SINGLE, Agreement, ServiceWindow, View, service_windows, views
+from pipelines.domain.views import SINGLE, ServiceWindow, View, service_windows, views
 from pipelines.domain.windows import PartitionWindow
 
 
@@ -111,13 +111,14 @@ class _Told:
     def of(cls, facts: Facts, by_stream: dict[Stream, list[Outage]], seen: dict[tuple[Stream, int], View]) -> "_Told":
         own = {stream: found for stream, found in by_stream.items() if stream in facts.probes}
         gone = absences(facts, own)
+        shown = {stream: [one for one in found if not _is_alone(seen, stream, one)] for stream, found in own.items()}
         confirmed = [one for one in gone if one.is_confirmed]
-        evidence = Evidence(facts, confirmed, laggards(facts, own, confirmed))
+        evidence = Evidence(facts, confirmed, laggards(facts, shown, confirmed))
         windows = [
-            *leader_windows(facts, own, evidence.absences),
-            *stall_windows(facts, own, [*evidence.absences, *evidence.laggards]),
-            *isolation_windows(facts, own, evidence.absences),
-            *min_isr_windows(facts, own),
+            *leader_windows(facts, shown, evidence.absences),
+            *stall_windows(facts, shown, [*evidence.absences, *evidence.laggards]),
+            *isolation_windows(facts, shown, evidence.absences),
+            *min_isr_windows(facts, shown),
         ]
         windows.sort(key=lambda one: (one.start.high or 0, one.window, one.partition))
         for window in windows:
@@ -151,12 +152,16 @@ def _on_main(apart: dict[str, Bounds], prober_id: str | None, start: Bounds, end
     return (start, end) if away is None else (shifted(start, away), shifted(end, away))
 
 
+def _is_alone(seen: dict[tuple[Stream, int], View], stream: Stream, outage: Outage) -> bool:
+    """Whether it was the prober's own trouble, which says nothing of the partition."""
+    return seen.get((stream, outage.first_bad_issued_us), SINGLE).is_proven_alone
+
+
 def _explained(evidence: Evidence, stream: Stream, outage: Outage, view: View) -> Explained:
     run = evidence.facts.probes[stream][-1]
     recovery = evidence.of_outage(stream, outage)
-    if view.agreement == Agreement.ALONE and view.contradicted_by:
-        # The service served others in the middle of it: whatever kept this prober from it was on its own side.
-        recovery = replace(recovery, cause=PROBER_ALONE, broker=None, fenced=None, elected=None, known=None)
+    if view.is_proven_alone:
+        recovery = Recovery(PROBER_ALONE, None, is_clean_election=recovery.is_clean_election)
     return Explained(stream, outage, recovery, view, run.period_us, run.lambda_us, run.clock_id)
 
 

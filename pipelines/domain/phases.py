@@ -20,7 +20,8 @@ from pipelines.domain.brokers import Absence, is_leaving, leader_before
 from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.intervals import Bounds, duration
 from pipelines.domain.leadership import leader_changes
-from pipelines.domain.observations import Control, ControlEvent, Kind
+from pipelines.domain.names import identity
+from pipelines.domain.observations import Control, ControlEvent, Kind, LeaderSeen
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.windows import ACKS_ALL_STALLED, PartitionWindow, at
 from pipelines.domain.windows import UNDER_MIN_ISR as WINDOW_UNDER_MIN_ISR
@@ -46,6 +47,10 @@ class Recovery:
     elected: Bounds | None = None
     known: Bounds | None = None
     is_clean_election: bool | None = None
+    fenced_by: str | None = None
+    elected_by: str | None = None
+    known_by: str | None = None
+    """The events, by name, that these boundaries are taken from; None where none says it by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +106,45 @@ class Evidence:
             if stall is not None:
                 if any(one.broker == stall.broker and one.covers(stall.start) for one in self.laggards):
                     return Recovery(ISR_MEMBER_SLOW, stall.broker)
-                return Recovery(ISR_MEMBER_DEAD, stall.broker, _between(span.start, self._fencing(span, stall.broker), span.end))
+                return self._fenced(ISR_MEMBER_DEAD, stall.broker, span)
             if MIN_ISR_CODES.intersection(span.codes):
                 return Recovery(UNDER_MIN_ISR, None)
         if self._is_absent(span.leader, span.start):
-            return Recovery(LEADER_FAILED, span.leader, _between(span.start, self._fencing(span, span.leader), span.end))
+            return self._fenced(LEADER_FAILED, span.leader, span)
         return Recovery(UNKNOWN, None)
+
+    def _fenced(self, cause: str, broker: str | None, span: Span) -> Recovery:
+        event = self._fencing(span, broker)
+        fenced = _between(span.start, at(event) if event else None, span.end)
+        return Recovery(cause, broker, fenced, fenced_by=_name(event) if fenced else None)
 
     def _with_election(self, span: Span, change: Control) -> Recovery:
         # A leaderless span has two changes: the first took the leader away, the last named the one that serves.
         failed = change.previous_leader if change.previous_leader is not None else span.leader
         is_planned = is_leaving(self.facts, failed, change.ended_at_us)
-        fenced = None if is_planned else self._fencing(span, failed)
-        is_failed = fenced is not None or (self._is_absent(failed, at(change)) and not is_planned)
-        told = self._told(span.partition, change, span.end)
+        fencing = None if is_planned else self._fencing(span, failed)
+        is_failed = fencing is not None or (self._is_absent(failed, at(change)) and not is_planned)
+        seen = self._told(span.partition, change, span.end)
+        if seen is not None:
+            told: Bounds | None = Bounds(seen.started_at_us, seen.ended_at_us)
+        else:
+            # At the latest when one of them was served by the new leader.
+            told = Bounds(change.started_at_us, span.end.high) if span.end.high is not None else None
         # A move in order is decided before it is felt: from the first instant of the outage on, another leader is named.
         named = at(change) if is_failed else at(change).later_of(span.start)
-        fenced, elected, known = _ordered(span.start, [fenced, named, told], span.end)
+        fenced, elected, known = _ordered(span.start, [at(fencing) if fencing else None, named, told], span.end)
         clean = None if change.is_unclean is None else not change.is_unclean
-        return Recovery(LEADER_FAILED if is_failed else LEADER_MOVED, failed, fenced, elected, known, clean)
+        return Recovery(
+            LEADER_FAILED if is_failed else LEADER_MOVED,
+            failed,
+            fenced,
+            elected,
+            known,
+            clean,
+            fenced_by=_name(fencing) if fenced else None,
+            elected_by=_name(change) if elected else None,
+            known_by=_name(seen) if known else None,
+        )
 
     def _leader_change(self, span: Span) -> Control | None:
         """The last change within the span that named another leader: the one after which the partition was served again.
@@ -139,19 +164,19 @@ class Evidence:
         # Where bounds are coarse several may overlap it; what certainly does explains it better.
         return next((one for one in found if _is_certain(one.start, one.end, span)), found[0] if found else None)
 
-    def _fencing(self, span: Span, broker: str | None) -> Bounds | None:
+    def _fencing(self, span: Span, broker: str | None) -> Control | None:
         events = self.facts.broker_events.get(broker, ()) if broker is not None else ()
-        fenced = [at(event) for event in events if event.event == ControlEvent.BROKER_FENCED]
-        found = [one for one in fenced if _overlap(one, one, span.start, span.end)]
-        return next((one for one in found if _is_certain(one, one, span)), found[0] if found else None)
+        fenced = [event for event in events if event.event == ControlEvent.BROKER_FENCED]
+        found = [one for one in fenced if _overlap(at(one), at(one), span.start, span.end)]
+        return next((one for one in found if _is_certain(at(one), at(one), span)), found[0] if found else None)
 
-    def _told(self, partition: Partition, change: Control, end: Bounds) -> Bounds | None:
-        """When clients were told: at the latest when one of them was served by the new leader."""
+    def _told(self, partition: Partition, change: Control, end: Bounds) -> LeaderSeen | None:
+        """The first time that clients were told of a change."""
         for seen in self.facts.told.get(partition, ()):
             is_in_time = seen.ended_at_us >= change.started_at_us and (end.high is None or seen.started_at_us <= end.high)
             if seen.leader == change.leader and is_in_time:
-                return Bounds(seen.started_at_us, seen.ended_at_us)
-        return Bounds(change.started_at_us, end.high) if end.high is not None else None
+                return seen
+        return None
 
     def _is_absent(self, broker: str | None, instant: Bounds) -> bool:
         return broker is not None and any(one.broker == broker and one.covers(instant) for one in self.absences)
@@ -187,6 +212,10 @@ def _ordered(start: Bounds, stated: list[Bounds | None], end: Bounds) -> list[Bo
             kept[index] = one.intersection(Bounds(None, high))
             high = one.high if high is None or one.high is None else min(high, one.high)
     return kept
+
+
+def _name(event: Control | LeaderSeen | None) -> str | None:
+    return None if event is None else identity(event.prober_id, event.boot_id, event.seq)
 
 
 def _between(before: Bounds, stated: Bounds | None, after: Bounds) -> Bounds | None:

@@ -57,6 +57,11 @@ class View:
     unseen_by: tuple[str, ...] = ()
     contradicted_by: tuple[str, ...] = ()
 
+    @property
+    def is_proven_alone(self) -> bool:
+        """The service served others in the middle of it: whatever kept this prober from it was on its own side."""
+        return self.agreement == Agreement.ALONE and bool(self.contradicted_by)
+
 
 SINGLE = View(Agreement.SINGLE)
 
@@ -71,6 +76,10 @@ class ServiceWindow:
     pieces: Pieces
     proof: tuple[tuple[Stream, Outage], ...]
     probers: tuple[str, ...]
+    clock_id: str
+    """The clock by which its instants are given."""
+    apart: tuple[tuple[str, str, Bounds], ...] = ()
+    """Each prober whose clock is another, that clock, and what was added to its instants."""
 
     @property
     def rto(self) -> Bounds:
@@ -103,7 +112,7 @@ def service_windows(facts: Facts, outages: Mapping[Stream, list[Outage]]) -> Ite
     for key, streams in sorted(_probed_by_several(facts).items()):
         found: list[ServiceWindow] = []
         for number, stream in enumerate(streams):
-            own = [_window(key, stream, outage, _apart(facts, stream, streams[0])) for outage in outages.get(stream, ())]
+            own = [_window(facts, key, stream, outage, streams[0]) for outage in outages.get(stream, ())]
             mine = [one for one in own if one is not None]
             before = streams[:number]
             # What it saw alone so far is the service's as far as nobody before it looked.
@@ -153,13 +162,17 @@ def _agreement(seen: list[str], unseen: list[str], against: list[str]) -> Agreem
 # --- the intersection -------------------------------------------------------------------------------------------------
 
 
-def _window(key: Key, stream: Stream, outage: Outage, apart: Bounds | None) -> ServiceWindow | None:
-    """One prober's outage as a window, by the clock that is `apart` from its own; None where nobody knows how far."""
+def _window(facts: Facts, key: Key, stream: Stream, outage: Outage, first: Stream) -> ServiceWindow | None:
+    """One prober's outage as a window by the clock of the first prober; None where nobody knows how far its own is from that."""
+    apart = _apart(facts, stream, first)
     if apart is None or apart.low is None or apart.high is None:
         return None
     certain = ((one.earliest_decided_us + apart.high, one.last_issued_us + apart.low) for one in outage.pieces)
     pieces = tuple((begin, end) for begin, end in certain if end > begin)
-    return ServiceWindow(key, _moved(outage.start, apart), _moved(outage.end, apart), pieces, ((stream, outage),), (stream.prober_id,))
+    start, end = _moved(outage.start, apart), _moved(outage.end, apart)
+    clock_id, own_id = facts.probes[first][-1].clock_id, facts.probes[stream][-1].clock_id
+    moved = () if own_id == clock_id else ((stream.prober_id, own_id, apart),)
+    return ServiceWindow(key, start, end, pieces, ((stream, outage),), (stream.prober_id,), clock_id, moved)
 
 
 def _narrowed(facts: Facts, one: ServiceWindow, stream: Stream, own: list[ServiceWindow], first: Stream) -> Iterator[ServiceWindow]:
@@ -178,6 +191,8 @@ def _narrowed(facts: Facts, one: ServiceWindow, stream: Stream, own: list[Servic
             _common(one.pieces, other.pieces),
             (*one.proof, *other.proof),
             (*one.probers, *other.probers),
+            one.clock_id,
+            (*one.apart, *other.apart),
         )
 
 

@@ -74,6 +74,9 @@ def why(recovery: Recovery) -> Row:
         **at("fenced", recovery.fenced),
         **at("elected", recovery.elected),
         **at("known", recovery.known),
+        "fenced_by": recovery.fenced_by,
+        "elected_by": recovery.elected_by,
+        "known_by": recovery.known_by,
         "is_clean_election": recovery.is_clean_election,
     }
 

@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 
 from pipelines.domain.derivation import Derivation
+from pipelines.domain.facts import Facts
 from pipelines.domain.incidents import incident_of
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.names import identity
-from pipelines.domain.observations import Blind, BrokerMetrics, Control, EpochEnd, Fault, LeaderSeen, Outcome
-from pipelines.silver.base import Row, cluster, instant
+from pipelines.domain.observations import Blind, BrokerMetrics, Control, EpochEnd, Fault, LeaderSeen, Observation, Outcome
+from pipelines.silver.base import Row, cluster, instant, lasting
 
 TABLE = "silver.events"
 COLUMN = "happened_at_max"
-RULE_VERSION = "events-1"
+RULE_VERSION = "events-2"
 
 NOTHING: Row = dict.fromkeys(
     ("resource", "shard", "broker", "leader", "previous_leader", "term", "isr", "previous_isr", "position", "source", "detail")
@@ -39,6 +40,7 @@ def rows(derivation: Derivation) -> Iterator[Row]:
             "happened_at_max": instant(one.ended_at_us),
             "source": f"{one.collector} {one.prober_id}",
             **_particulars(one),
+            **_clock(facts, one),
             "incident_id": incident_of(
                 derivation.incidents, Bounds(one.started_at_us, one.started_at_us), Bounds(one.ended_at_us, one.ended_at_us)
             ),
@@ -77,6 +79,18 @@ def _particulars(one: Control | LeaderSeen | EpochEnd | Fault | Blind | BrokerMe
             return {"event": "blind", "detail": f"the prober could not see: {one.cause}"}
         case BrokerMetrics():
             return {"event": "broker_silent", "broker": one.broker, "detail": f"metrics not answered: {one.code or one.outcome}"}
+
+
+def _clock(facts: Facts, one: Observation) -> Row:
+    """What placed an event that another host stamped; all None where our own clock did."""
+    host = one.stamped_by if isinstance(one, Control) else None
+    used = facts.clocks.used(host, one.clock_id, one.seen_at_us) if isinstance(one, Control) and host is not None else None
+    return {
+        "clock_host": host,
+        "clock_method": used.method if used else None,
+        **lasting("clock_offset", used.offset if used else Bounds(None, None)),
+        "clock_lines": list(used.lines) if used else None,
+    }
 
 
 def _control(one: Control) -> Row:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipelines.domain.data_loss import RULE_VERSION, Loss
+from pipelines.domain.data_loss import RULE_VERSION, Around, Loss, Record
 from pipelines.domain.derivation import Derivation
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.names import identity, outage_id
@@ -38,11 +38,31 @@ def rows(derivation: Derivation) -> Iterator[Row]:
             "first_position": None if one.first_position is None else str(one.first_position),
             "last_position": None if one.last_position is None else str(one.last_position),
             "boot_id": one.boot_id,
+            **_around(one.around),
             "outage_id": belongs_to,
             "checked_at": instant(one.checked_at_us),
             "incident_id": _incident(derivation, one),
             "rule_version": RULE_VERSION,
         }
+
+
+def _around(found: Around | None) -> Row:
+    one = found or Around()
+    return {
+        "retained_before": _name(one.before),
+        "retained_before_at": instant(one.before.issued_us) if one.before else None,
+        "first_record": _name(one.first),
+        "first_acked_at": instant(one.first.acked_by_us) if one.first else None,
+        "last_record": _name(one.last),
+        "last_issued_at": instant(one.last.issued_us) if one.last else None,
+        "retained_after": _name(one.after),
+        "retained_after_at": instant(one.after.acked_by_us) if one.after else None,
+        "lost_until_at": instant(one.until_us),
+    }
+
+
+def _name(one: Record | None) -> str | None:
+    return None if one is None else f"{one.boot_id}/{one.sequence}"
 
 
 def _loss_id(cluster_id: str, one: Loss, belongs_to: str | None) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pipelines.domain.bounding import Bounding, bounding
 from pipelines.domain.derivation import Derivation, Explained
+from pipelines.domain.intervals import Bounds
 from pipelines.domain.names import outage_id
 from pipelines.domain.observations import Kind
 from pipelines.domain.unavailability import RULE_VERSION, Outage
@@ -29,6 +30,7 @@ def rows(derivation: Derivation) -> Iterator[Row]:
             "unseen_by": list(one.view.unseen_by),
             "contradicted_by": list(one.view.contradicted_by),
             **_probes(bounding(derivation.facts.probes[one.stream], one.outage)),
+            **lasting("apart", derivation.apart.get(one.stream.prober_id, Bounds(None, None))),
             **incident(derivation, one.outage.start, one.outage.end, one.stream.prober_id),
             "rule_version": RULE_VERSION,
         }

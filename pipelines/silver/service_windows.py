@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pipelines.domain.derivation import Derivation
+from pipelines.domain.intervals import Bounds
 from pipelines.domain.names import identity, outage_id
 from pipelines.domain.views import RULE_VERSION
 from pipelines.silver.base import Row, cluster, incident, lasting, span
@@ -29,6 +30,13 @@ def rows(derivation: Derivation) -> Iterator[Row]:
             "is_open": one.is_open,
             "probers": list(one.probers),
             "proof": proof,
+            "clock_id": one.clock_id,
+            "clocks_apart": [_apart(one.clock_id, *moved) for moved in one.apart],
             **incident(derivation, one.start, one.end, min(one.probers)),
             "rule_version": RULE_VERSION,
         }
+
+
+def _apart(clock_id: str, prober_id: str, own_id: str, by: Bounds) -> str:
+    low, high = (None if one is None else f"{one / 1000:.3f}" for one in (by.low, by.high))
+    return f"{prober_id}: {low} to {high} ms were added to have what clock {own_id} shows by clock {clock_id}"

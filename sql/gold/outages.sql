@@ -8,7 +8,7 @@ WITH probed AS (
         bad_probes, rejected_probes, answered_probes, void_probes, flaps, codes,
         leader_before, leader_after, term_before, term_after,
         broker, cause, fenced_at_min, fenced_at_max, elected_at_min, elected_at_max, known_at_min, known_at_max,
-        is_clean_election, view, seen_by, unseen_by, contradicted_by, incident_id, rule_version
+        fenced_by, elected_by, known_by, is_clean_election, view, seen_by, unseen_by, contradicted_by, incident_id, rule_version
     FROM silver_outage_windows
     WHERE kind != 'leader'
 ),
@@ -24,7 +24,7 @@ inferred AS (
         CAST(0 AS BIGINT) AS void_probes, CAST(0 AS BIGINT) AS flaps, CAST(ARRAY() AS ARRAY<STRING>) AS codes,
         leader_before, leader_after, term_before, term_after,
         broker, cause, fenced_at_min, fenced_at_max, elected_at_min, elected_at_max, known_at_min, known_at_max,
-        is_clean_election, CAST(NULL AS STRING) AS view, CAST(NULL AS ARRAY<STRING>) AS seen_by,
+        fenced_by, elected_by, known_by, is_clean_election, CAST(NULL AS STRING) AS view, CAST(NULL AS ARRAY<STRING>) AS seen_by,
         CAST(NULL AS ARRAY<STRING>) AS unseen_by, CAST(NULL AS ARRAY<STRING>) AS contradicted_by, incident_id, rule_version
     FROM silver_partition_windows
     WHERE window = 'leader_unavailable' OR evidence = 'inferred'
@@ -44,6 +44,7 @@ controllers AS (
         CAST(NULL AS TIMESTAMP) AS fenced_at_min, CAST(NULL AS TIMESTAMP) AS fenced_at_max,
         CAST(NULL AS TIMESTAMP) AS elected_at_min, CAST(NULL AS TIMESTAMP) AS elected_at_max,
         CAST(NULL AS TIMESTAMP) AS known_at_min, CAST(NULL AS TIMESTAMP) AS known_at_max,
+        CAST(NULL AS STRING) AS fenced_by, CAST(NULL AS STRING) AS elected_by, CAST(NULL AS STRING) AS known_by,
         CAST(NULL AS BOOLEAN) AS is_clean_election, CAST(NULL AS STRING) AS view, CAST(NULL AS ARRAY<STRING>) AS seen_by,
         CAST(NULL AS ARRAY<STRING>) AS unseen_by, CAST(NULL AS ARRAY<STRING>) AS contradicted_by, incident_id, rule_version
     FROM silver_controller_windows
@@ -150,6 +151,9 @@ SELECT
     outages.elected_at_max,
     outages.known_at_min,
     outages.known_at_max,
+    outages.fenced_by,
+    outages.elected_by,
+    outages.known_by,
     outages.is_clean_election,
     outages.view,
     outages.seen_by,

@@ -1,5 +1,6 @@
 -- How much of a UTC day was served and how much was measured, over all partitions of a kind of service.
--- The ratio is weighted by measured time; `worst_` is the partition with the lowest. Unmeasured time is in neither.
+-- The ratio is weighted by measured time; `worst_` is the partition with the lowest. Unmeasured time is in neither, and neither is
+-- time in which a prober was proven alone.
 -- Grain: one row per cluster, kind and lane. Parameters: day. Inputs: gold.availability.
 WITH of_day AS (
     SELECT *
@@ -7,7 +8,8 @@ WITH of_day AS (
     WHERE day = getvariable('day')
 ),
 
-worst AS (
+-- What a user asks for is the partition, whoever probes it: of several probers each counts with the time that it measured.
+partitions AS (
     SELECT
         system,
         cluster_id,
@@ -15,9 +17,15 @@ worst AS (
         lane,
         resource,
         shard,
-        availability_ratio_min,
-        availability_ratio_max
+        greatest(sum(measured_ms - down_ms_max), 0) / nullif(sum(measured_ms), 0) AS availability_ratio_min,
+        least(sum(measured_ms - down_ms_min) / nullif(sum(measured_ms), 0), 1) AS availability_ratio_max
     FROM of_day
+    GROUP BY system, cluster_id, kind, lane, resource, shard
+),
+
+worst AS (
+    SELECT *
+    FROM partitions
     QUALIFY
         row_number() OVER (
             PARTITION BY system, cluster_id, kind, lane
@@ -37,6 +45,9 @@ whole AS (
         least(sum(measured_ms - down_ms_min) / nullif(sum(measured_ms), 0), 1) AS availability_ratio_max,
         sum(measured_ms) / nullif(sum(measured_ms + unmeasured_ms), 0) AS coverage_ratio,
         sum(unmeasured_ms) AS unmeasured_ms,
+        sum(alone_ms) AS alone_ms,
+        count(DISTINCT prober_id) AS probers,
+        count(DISTINCT prober_id) FILTER (WHERE alone_ms > 0) AS probers_alone,
         sum(down_ms_min) AS down_ms_min,
         sum(down_ms_max) AS down_ms_max
     FROM of_day

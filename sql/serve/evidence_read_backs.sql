@@ -17,7 +17,9 @@ SELECT
     new_term,
     high_watermark_max,
     end_position,
-    lost_records
+    lost_records,
+    lost_started_at_us,
+    lost_ended_at_us
 FROM bronze.observations
 WHERE
     record IN ('readback', 'epoch_end')

@@ -1,12 +1,18 @@
 """Another host's clock: bounded by stamps between question and answer, stepped by hours, or not known at all."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.domain.clock import microseconds
 from pipelines.domain.clocks import APPEND_TIME, DRIFT, RESPONSE_TIME, Clocks, placed
+from pipelines.domain.derivation import derive
+from pipelines.domain.facts import Facts
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.observations import ClockSeen, Control
+from pipelines.silver import events
 
 HOUR = 3_600_000_000
 SECOND = 1_000_000
@@ -82,6 +88,48 @@ class TestOffset:
         clocks = Clocks.of([], [seen((0, 100), (0, 0)), seen((4_000, 4_100), (10 * SECOND, 10 * SECOND))])
 
         assert list(clocks.steps()) == []
+
+
+class TestUsed:
+    """Which bound placed an event, and which lines say so."""
+
+    def test_only_the_lines_that_give_an_end_are_named(self) -> None:
+        wide = replace(seen((-900, 400), (0, 10 * SECOND)), seq=1)
+        low, none = (
+            replace(seen(offset, (20 * SECOND, 30 * SECOND)), seq=seq) for offset, seq in (((-100, 700), 2), ((-9_000, 9_000), 3))
+        )
+
+        both = Clocks.of([], [wide, low]).used("2", "k", 15 * SECOND)
+        assert both is not None
+        assert (both.method, both.lines) == (APPEND_TIME, ("p / b / 1", "p / b / 2"))
+        assert both.offset == Clocks.of([], [wide, low]).offset("2", "k", 15 * SECOND)
+        one = Clocks.of([], [wide, none]).used("2", "k", 15 * SECOND)
+        assert one is not None
+        assert one.lines == ("p / b / 1",)
+
+    def test_the_finer_method_is_the_one_that_was_used(self) -> None:
+        fine, coarse = seen((-20, 30), (0, 1)), replace(seen((-SECOND, SECOND), (0, 1), method=RESPONSE_TIME), seq=7)
+        used = Clocks.of([], [coarse, fine]).used("2", "k", 0)
+        assert used is not None
+        assert (used.method, used.lines) == (APPEND_TIME, ("p / b / 0",))
+        assert Clocks.of([], [fine]).used("2", "k", 2 * HOUR) is None
+
+    @pytest.mark.parametrize(("at_us", "offset"), [(50 * SECOND, (7.0, 8.0)), (9 * HOUR, (None, None))])
+    def test_an_event_says_which_bound_placed_it(self, at_us: int, offset: tuple[float | None, float | None]) -> None:
+        control = stamped(at_us + 7_500, seen_us=at_us + 9_000, unseen_us=at_us - 300_000)
+        clock = replace(seen((7_000, 8_000), (45 * SECOND, 55 * SECOND)), seq=1)
+        (row,) = events.rows(derive(Facts.of([control, clock]), []))
+
+        assert (row["clock_host"], row["clock_offset_ms_min"], row["clock_offset_ms_max"]) == ("2", *offset)
+        assert row["clock_lines"] == (None if offset[0] is None else ["p / b / 1"])
+        if offset[0] is not None:
+            placed_at = microseconds(row["happened_at_min"]), microseconds(row["happened_at_max"])
+            assert placed_at == (control.started_at_us - 8_000, control.ended_at_us - 7_000)
+
+    def test_an_event_of_our_own_clock_used_no_bound(self) -> None:
+        (row,) = events.rows(derive(Facts.of([stamped(7, seen_us=2_000, by=None)]), []))
+
+        assert [row[name] for name in ("clock_host", "clock_method", "clock_offset_ms_min", "clock_lines")] == [None] * 4
 
 
 class TestEvents:

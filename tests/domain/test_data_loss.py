@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipelines.brokers.simulated import simulate
 from pipelines.brokers.simulated.hosts import CLOCK_ID
-from pipelines.domain.data_loss import LOST, PRESENT, UNCHECKABLE, Loss, losses
+from pipelines.domain.data_loss import LOST, PRESENT, UNCHECKABLE, Around, Loss, losses
 from pipelines.domain.derivation import derive
 from pipelines.domain.facts import Facts
 from pipelines.domain.ledger import Ledger, Verdicts, acked_runs
@@ -65,6 +65,59 @@ def test_records_acknowledged_and_proven_absent_are_lost() -> None:
     assert lasting_ms(one.span) == (1398, 1601), "[19 - 5 periods less the latency, start max - issue of K]"
     assert one.outage is not None
     assert one.outage.first_bad_issued_us == us(2000)
+
+
+def names(one: Loss) -> dict[str, str | None]:
+    around = one.around or Around()
+    of = {"K": around.before, "l1": around.first, "lm": around.last, "next": around.after}
+    return {name: None if each is None else f"{each.boot_id}/{each.sequence}" for name, each in of.items()}
+
+
+def test_a_loss_names_the_records_that_bound_its_span() -> None:
+    """5 to 19 are gone: 4 is the last one before them that is there, 60 the first after, and the outage had begun by 2001 ms."""
+    one = only(refilled(5).read_back("w/0", "write", 20_000, 105, (0, 4, 0), (60, 159, 5)))
+
+    assert names(one) == {"K": "boot-0/4", "l1": "boot-0/5", "lm": "boot-0/19", "next": "boot-0/60"}
+    around = one.around
+    assert around is not None
+    assert around.before is not None
+    assert (around.before.issued_us, around.until_us) == (us(400), us(2001))
+    assert around.first is not None
+    assert around.last is not None
+    assert (around.first.acked_by_us, around.last.issued_us) == (us(502), us(1900))
+
+
+def test_where_nothing_was_retained_before_a_loss_there_is_no_k() -> None:
+    one = only(refilled(0).read_back("w/0", "write", 20_000, 100, (60, 159, 0)))
+
+    assert names(one) == {"K": None, "l1": "boot-0/0", "lm": "boot-0/19", "next": "boot-0/60"}
+    assert one.span.high is None
+
+
+def test_what_is_present_names_its_last_record_as_the_one_that_bounds_what_may_be_gone_unseen() -> None:
+    one = only(outage().read_back("w/0", "write", 20_000, 120, (0, 19, 0), (60, 159, 20)))
+
+    assert names(one) == {"K": "boot-0/19", "l1": "boot-0/0", "lm": "boot-0/19", "next": None}
+    assert one.around is not None
+    assert one.around.until_us == us(2001)
+
+
+@given(SEEDS)
+@settings(max_examples=15)
+def test_the_span_of_every_loss_is_the_difference_of_the_instants_of_the_records_that_it_names(seed: int) -> None:
+    for one in derive(Facts.of(simulate(seed, incidents=2).observations), []).losses:
+        around = one.around
+        if one.verdict != LOST or around is None:
+            continue
+        assert around.first is not None
+        assert around.last is not None
+        assert (around.first.sequence, around.last.sequence) == (one.first_sequence, one.last_sequence)
+        assert one.span.low == max(0, around.last.issued_us - around.first.acked_by_us)
+        if one.span.high is not None:
+            assert around.before is not None
+            assert around.until_us is not None
+            assert around.before.issued_us < around.first.issued_us
+            assert one.span.high == max(one.span.low, around.until_us - around.before.issued_us)
 
 
 def test_what_is_present_after_an_outage_is_said_to_be() -> None:

@@ -182,3 +182,14 @@ class TestAcksAllStalled:
         (one,) = windows(failed_over(scene), "d/1", ACKS_ALL_STALLED)
 
         assert ms(one.end) == (9050, 15_302)
+
+
+def test_one_watcher_alone_that_a_leader_does_not_answer_makes_no_window() -> None:
+    """The others are answered by the same leader meanwhile; with nobody else to ask, its word counts."""
+    alone = Scene().stream("u/0", "leader", ("G" * 20 + "H" * 20 + "G" * 20, "2"), prober="watch-1")
+    (one,) = windows(alone, "u/0")
+    assert one.evidence == "read_probed"
+
+    for other in ("watch-2", "watch-3"):
+        alone.stream("u/0", "leader", ("G" * 60, "2"), prober=other)
+        assert windows(alone, "u/0") == []

@@ -15,6 +15,7 @@ from pipelines.domain.derivation import Explained, derive
 from pipelines.domain.facts import Facts
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.phases import Phases, Recovery, _ordered, phases
+from pipelines.silver import events, outage_windows
 from tests.scenes import Scene, lasting_ms, ms, stream
 from tests.strategies import SEEDS
 
@@ -42,6 +43,25 @@ def test_a_leader_that_died_has_all_boundaries() -> None:
 
     assert (why.cause, why.broker, why.is_clean_election) == ("leader_failed", "2", True)
     assert [ms(each) for each in (why.fenced, why.elected, why.known)] == [(9050, 9050.999), (9050, 9050.999), (9070, 9140)]
+
+
+def test_every_boundary_names_the_event_that_says_so() -> None:
+    scene = failed_over(killed()).told("w/0", 9070, 9140, ("2", "3"))
+    derived = scene.derived()
+    (row,) = (each for each in outage_windows.rows(derived) if (each["resource"], each["shard"]) == ("w", "0"))
+    said = {each["event_id"]: each for each in events.rows(derived)}
+
+    named = [said[row[f"{name}_by"]] for name in ("fenced", "elected", "known")]
+    assert [each["event"] for each in named] == ["broker_fenced", "partition_changed", "leader_seen"]
+    assert [each["happened_at_min"] for each in named] == [row[f"{name}_at_min"] for name in ("fenced", "elected", "known")]
+
+
+def test_a_boundary_that_no_event_says_names_none() -> None:
+    of_write = explained(failed_over(killed())).recovery
+    assert (of_write.known is not None, of_write.known_by) == (True, None), "at the latest by the first served probe"
+
+    follower = explained(failed_over(killed()), "d/1", "durable_write").recovery
+    assert (follower.fenced_by is not None, follower.elected_by, follower.known_by) == (True, None, None)
 
 
 def test_clients_were_told_at_the_latest_when_one_of_them_was_served() -> None:

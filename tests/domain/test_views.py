@@ -1,5 +1,7 @@
 """Several probers of one partition: what they say together of an outage, and when the service was down for all of them."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from pipelines.domain.intervals import Bounds
 from pipelines.domain.observations import ClockSeen
 from pipelines.domain.unavailability import outages
 from pipelines.domain.views import Agreement, ServiceWindow, View, service_windows, views
+from pipelines.silver.service_windows import rows
 from tests.scenes import Scene, lasting_ms, ms, us
 
 UP, DOWN = "G" * 40, "X" * 30
@@ -117,6 +120,14 @@ class TestServiceWindows:
         assert {of[0].agreement for of in found.values()} == {Agreement.CONFIRMED}
         assert window.start.holds(us(4000))
         assert (window.start.high or 0) - (window.start.low or 0) < 105_000
+        ((prober, clock_id, moved),) = window.apart
+        assert (window.clock_id, prober, clock_id) == ("clock", "b", "other")
+        assert moved.holds(-7_200_000_000)
+        (row,) = rows(made.derived())
+        (said,) = row["clocks_apart"]
+        low, high = re.findall(r"-?\d+\.\d{3}", said)
+        assert (float(low), float(high)) == ((moved.low or 0) / 1000, (moved.high or 0) / 1000)
+        assert said.startswith("b: ")
 
     def test_where_nobody_knows_how_far_their_clocks_are_apart_they_do_not_speak_of_each_other(self) -> None:
         found, windows = derived(scene(("a", SEEN), ("b", SERVED), clocks={"b": "other"}))

@@ -18,6 +18,11 @@ CREATE TABLE IF NOT EXISTS silver.events (
     position STRING COMMENT 'offset in the metadata log, or zxid',
     source STRING COMMENT 'who saw it and how',
     detail STRING COMMENT 'in words for people',
+    clock_host STRING COMMENT 'whose clock stamped it: a broker or controller; NULL: our own',
+    clock_method STRING COMMENT 'what bounds that clock: append_time, response_time or read_time; NULL with a clock_host: nothing does, it stands between two readings',
+    clock_offset_ms_min DOUBLE COMMENT 'the bound that was used: that clock minus ours, at least',
+    clock_offset_ms_max DOUBLE COMMENT 'at most',
+    clock_lines ARRAY<STRING> COMMENT 'the lines of bronze that this bound rests on: prober_id / boot_id / seq',
     incident_id STRING COMMENT 'the incident that it belongs to: windows of a cluster that overlap or are less than a minute apart',
     rule_version STRING NOT NULL COMMENT 'the version of the rule that made the row'
 )

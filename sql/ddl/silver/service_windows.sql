@@ -17,6 +17,8 @@ CREATE TABLE IF NOT EXISTS silver.service_windows (
     is_open BOOLEAN NOT NULL COMMENT 'it has not been seen to end',
     probers ARRAY<STRING> NOT NULL COMMENT 'the probers that saw it',
     proof ARRAY<STRING> NOT NULL COMMENT 'the outages that it is the intersection of',
+    clock_id STRING COMMENT 'the clock by which all instants of the row are given',
+    clocks_apart ARRAY<STRING> COMMENT 'for each prober with another clock: the bounds that moved its instants here; empty: one clock saw all of it',
     incident_id STRING COMMENT 'the incident that it belongs to: windows of a cluster that overlap or are less than a minute apart',
     rule_version STRING NOT NULL COMMENT 'the version of the rule that made the row'
 )

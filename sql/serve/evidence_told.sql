@@ -1,0 +1,29 @@
+-- Who led a partition and who was in its ISR in a span of time, as clients were told: the runs of the watch, as they were landed; of a
+-- run that was extended, its longest form.
+-- Grain: one row per run. Parameters: cluster_id, resource, shard, day_from, day_to, from_us, to_us, limit. Inputs: bronze.observations.
+SELECT
+    started_at_us,
+    ended_at_us,
+    leader,
+    isr,
+    outcome,
+    count AS probes,
+    prober_id || ' / ' || boot_id || ' / ' || seq AS line_id
+FROM bronze.observations
+WHERE
+    record = 'probes'
+    AND lane = 'watch'
+    AND isr IS NOT NULL
+    AND day BETWEEN getvariable('day_from') AND getvariable('day_to')
+    AND cluster_id = getvariable('cluster_id')
+    AND resource = getvariable('resource')
+    AND shard = getvariable('shard')
+    AND started_at_us < getvariable('to_us')
+    AND ended_at_us >= getvariable('from_us')
+QUALIFY
+    row_number() OVER (
+        PARTITION BY prober_id, boot_id, first_sequence
+        ORDER BY last_sequence DESC, is_open ASC, seq DESC
+    ) = 1
+ORDER BY ended_at_us ASC, line_id ASC
+LIMIT getvariable('limit')
