@@ -13,20 +13,19 @@ from collections import Counter
 from pipelines.brokers.simulated.history import History
 from pipelines.brokers.simulated.judgement import NEVER, Judgement, shown, told, touched
 from pipelines.brokers.simulated.reading import ANSWER_US, READABLE_US_MAX
+from pipelines.brokers.simulated.reported import Reported, WithoutController
 from pipelines.brokers.simulated.service import Down
-from pipelines.domain.controllers import ControllerWindow
-from pipelines.domain.derivation import Derivation
 
 IDLE_PAUSES_NOTICED = 5
 WRITES_KNOWN = 12
 """So often a controller has to have written before anybody knows how often it does."""
 
 
-def judge_controllers(history: History, derivation: Derivation, found: Judgement) -> None:
+def judge_controllers(history: History, reported: Reported, found: Judgement) -> None:
     """Holds every window of the controller against the truth."""
     spans = [Down(begin, end, is_long=True) for begin, end in history.truth.trace.without_controller]
     claimed: Counter[Down] = Counter()
-    for window in derivation.controllers:
+    for window in reported.controllers:
         found.controller_windows += 1
         near = [one for one in touched(spans, window.start, window.end) if _holds(window, one)]
         claimed.update(near[:1])
@@ -41,7 +40,7 @@ def judge_controllers(history: History, derivation: Derivation, found: Judgement
             found.violations.append(f"seed {history.seed}: controller: {told([down])} is claimed by {claimed[down]} windows")
 
 
-def _holds(window: ControllerWindow, down: Down) -> bool:
+def _holds(window: WithoutController, down: Down) -> bool:
     if not window.start.holds(down.begin_us):
         return False
     if down.end_us is None:
@@ -60,9 +59,9 @@ def _is_seen(history: History, down: Down) -> bool:
     return writes >= WRITES_KNOWN and down.end_us - down.begin_us > IDLE_PAUSES_NOTICED * scenario.idle_us
 
 
-def _judge_waiting(history: History, window: ControllerWindow, down: Down, found: Judgement) -> None:
+def _judge_waiting(history: History, window: WithoutController, down: Down, found: Judgement) -> None:
     end = NEVER if down.end_us is None else down.end_us
-    waited = {one.partition for one in window.waited}
+    waiting = set()
     limit = history.scenario.end_us - 2 * history.scenario.watch_gap_us
     for partition, spans in history.truth.leaderless.items():
         missing = [
@@ -70,6 +69,11 @@ def _judge_waiting(history: History, window: ControllerWindow, down: Down, found
             for one in spans
             if one.is_long and one.begin_us < end and one.end_us is not None and end + READABLE_US_MAX < one.end_us < limit
         ]
-        if missing and partition not in waited:
+        if missing:
+            waiting.add(partition)
+        if missing and window.waited is not None and partition not in window.waited:
             text = f"{partition.resource}/{partition.shard} waited in {told(missing)}, and is not among those that did"
             found.violations.append(f"seed {history.seed}: controller {shown(window.start, window.end)}: {text}")
+    if len(waiting) > window.waiting:
+        text = f"{len(waiting)} partitions waited, {window.waiting} are told"
+        found.violations.append(f"seed {history.seed}: controller {shown(window.start, window.end)}: {text}")

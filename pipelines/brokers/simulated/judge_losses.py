@@ -9,16 +9,16 @@ Example: 40 acknowledged records were cut off, 38 of them below the end of the l
 from pipelines.brokers.simulated.history import USER_TOPIC, History
 from pipelines.brokers.simulated.judgement import Judgement, name_of
 from pipelines.brokers.simulated.logs import Record
-from pipelines.domain.data_loss import LOST, PRESENT, Loss
-from pipelines.domain.derivation import Derivation
+from pipelines.brokers.simulated.reported import Found, Reported
+from pipelines.domain.data_loss import EPOCH_END, LOST, PRESENT
 from pipelines.domain.facts import Facts, Stream
 from pipelines.domain.ledger import Ledger, acked_runs
 from pipelines.domain.observations import Lane, ReadBack
 
 
-def judge_losses(history: History, derivation: Derivation, found: Judgement) -> None:
+def judge_losses(history: History, facts: Facts, reported: Reported, found: Judgement) -> None:
     """Holds every finding about acknowledged records against the logs."""
-    facts = derivation.facts
+    known: set[str] = set()
     for stream in (stream for stream in history.truth.lanes if stream.lane == Lane.RAW):
         gone = history.truth.gone[stream.partition]
         acked = acked_runs(facts.probes.get(stream, []), facts.late_acks.get(stream, []))
@@ -27,23 +27,32 @@ def judge_losses(history: History, derivation: Derivation, found: Judgement) -> 
         lost = {(one.boot_id, one.sequence): one for one in gone if _was_acked(ledgers.get(one.boot_id), one.sequence)}
         last = max((one for one in facts.readbacks if _is_of(one, stream)), key=lambda one: one.ended_at_us)
         certain = [one for one in lost.values() if int(last.log_start_position) <= one.position < int(last.to_position)]
-        reported = [one for one in derivation.losses if one.stream == stream]
-        count = sum(one.records.low or 0 for one in reported if one.verdict == LOST)
+        known |= ledgers.keys()
+        findings = [one for one in reported.losses if _is_about(one, stream, ledgers)]
+        count = sum(one.records.low or 0 for one in findings if one.verdict == LOST)
         found.lost_records += count
         name = f"seed {history.seed}: {'/'.join(name_of(stream))}"
         if not is_timed:
             certain = []
         if not len(certain) <= count <= len(lost):
             found.violations.append(f"{name}: {count} records are reported lost, {len(certain)} to {len(lost)} are")
-        for one in reported:
+        for one in findings:
             text = _contradiction(one, lost, ledgers[one.boot_id])
             if text:
                 found.violations.append(f"{name}: {text}")
+    strange = [one for one in reported.losses if one.evidence != EPOCH_END and one.boot_id not in known]
+    if strange:
+        found.violations.append(f"seed {history.seed}: {len(strange)} findings are about records that nobody wrote, as {strange[0]}")
     users = [of for partition, of in history.truth.trace.versions.items() if partition.resource == USER_TOPIC]
     expected = sum(version.is_unclean for of in users for version in of)
-    committed = sum(1 for one in derivation.losses if one.evidence == "epoch_end")
+    committed = sum(1 for one in reported.losses if one.evidence == EPOCH_END)
     if expected != committed:
         found.violations.append(f"seed {history.seed}: {committed} losses of users' records are reported, {expected} happened")
+
+
+def _is_about(one: Found, stream: Stream, ledgers: dict[str, Ledger]) -> bool:
+    is_of_lane = (one.partition, one.kind, one.lane) == (stream.partition, stream.kind, stream.lane)
+    return is_of_lane and one.boot_id in ledgers
 
 
 def _is_timed(history: History, facts: Facts, stream: Stream) -> bool:
@@ -67,9 +76,12 @@ def _is_of(readback: ReadBack, stream: Stream) -> bool:
     return (readback.resource, readback.shard, readback.kind, readback.lane) == name_of(stream)
 
 
-def _contradiction(one: Loss, lost: dict[tuple[str, int], Record], ledger: Ledger) -> str | None:
+def _contradiction(one: Found, lost: dict[tuple[str, int], Record], ledger: Ledger) -> str | None:
     """What the truth says against a finding; None when it holds."""
-    first, last = one.first_sequence or 0, one.last_sequence or 0
+    about = one.sequences(ledger)
+    if about is None:
+        return f"{one} is about records that were not acknowledged"
+    first, last = about
     inside = sorted(sequence for boot_id, sequence in lost if boot_id == one.boot_id and first <= sequence <= last)
     if one.verdict == PRESENT and inside:
         return f"{len(inside)} records of {first} to {last} are gone, said to be present"
