@@ -212,7 +212,7 @@ class Reported:
         """What a derivation reports."""
         return cls(
             [LaneOutage.of(one) for one in derivation.outages],
-            [Window(one.window, one.partition, one.evidence, one.broker, one.start, one.end) for one, _ in derivation.windows],
+            [Window(one.window, one.partition, one.evidence, why.broker, one.start, one.end) for one, why in derivation.windows],
             [ServiceSpan(one.key, one.start, one.end, one.rto, one.is_open, one.probers) for one in derivation.service_windows],
             [WithoutController.of(one) for one in derivation.controllers],
             [Found.of(one) for one in derivation.losses],
