@@ -3,7 +3,9 @@
 A leader acknowledges acks=all once every member of the ISR has the record. While a member is dead or hung, and the controller or
 the leader has not yet dropped it from the ISR, nothing is acknowledged, although the leader serves. The rule: while a broker that
 is not serving (see `brokers`) is in the ISR of a partition that it does not lead, acks=all writes of it are stalled. The window
-begins with the absence; it ends when the change without that broker has reached the leader, or when the broker serves again.
+begins with the absence, however exactly the writes themselves say when they stopped: they may have waited for somebody else before, of
+whom nobody knows (a broker that led nothing and came back in time). It ends when the change without that broker has reached
+the leader, or when the broker serves again.
 
 The change is decided at the controller and felt at the leader. Where decisions are read from the metadata log, other partitions of the
 same leader say when: a leader takes the log in order, so when acks=all writes of one of them go on after a change in the same batch or
@@ -64,7 +66,7 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 partition,
                 evidence_of(found),
                 absence.broker,
-                _start(absence, seen, broker_absences),
+                absence.start,
                 _at_latest(end, seen),
                 state.leader,
                 state.leader,
@@ -73,12 +75,6 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 proof_of(absence, removal),
                 seen,
             )
-
-
-def _start(absence: Absence, seen: Outage | None, broker_absences: Sequence[Absence]) -> Bounds:
-    """With the absence; more exactly where the partition's own writes stopped for no other absent broker."""
-    is_alone = not any(one.broker != absence.broker and one.covers(absence.start) for one in broker_absences)
-    return (absence.start.intersection(seen.start) if seen and is_alone else None) or absence.start
 
 
 def _at_latest(end: Bounds, seen: Outage | None) -> Bounds:

@@ -59,6 +59,18 @@ def test_windows_of_partitions_that_nobody_writes_to_hold_the_truth_however_many
     assert sum(one.window == ACKS_ALL_STALLED for one in of_users) == 400, "and the others wait for them"
 
 
+def test_writes_that_waited_for_somebody_else_before_do_not_date_the_wait_for_another() -> None:
+    """Broker 3 leads nothing any more, dies, and is back before it is fenced: nobody knows. Broker 1 hangs meanwhile."""
+    away = (Fault("kill", "3", 5_000_000, 20_000_000), Fault("kill", "3", 60_000_000, 7_000_000))
+    history = simulate(4, Scenario(faults=(*away, Fault("hang", "1", 61_070_000, 5_000_000)), end_us=90_000_000))
+    derivation = derive(Facts.of(history.observations), [])
+
+    assert judge(history, derivation).violations == []
+    waited_for = {(window.broker, (window.start.high or 0) > 50_000_000) for window, _ in derivation.windows}
+    assert waited_for >= {("3", False), ("1", True)}
+    assert ("3", True) not in waited_for
+
+
 def test_without_a_control_plane_the_probes_alone_hold_the_truth() -> None:
     scenario = Scenario(faults=(Fault("kill", "2", 10_000_000, 25_000_000),), end_us=50_000_000, has_control_plane=False)
     history = simulate(2, scenario)

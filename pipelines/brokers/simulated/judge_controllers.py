@@ -8,10 +8,12 @@ leader when a controller was there again is among those that waited.
 Example: no controller in [10.000, 12.031) s, and a window from [9.9, 10.05] to [12.031, 12.032]: it holds.
 """
 
+from bisect import bisect_left
 from collections import Counter
 
 from pipelines.brokers.simulated.history import History
 from pipelines.brokers.simulated.judgement import NEVER, Judgement, shown, told, touched
+from pipelines.brokers.simulated.quorum import Write
 from pipelines.brokers.simulated.reading import ANSWER_US, READABLE_US_MAX
 from pipelines.brokers.simulated.reported import Reported, WithoutController
 from pipelines.brokers.simulated.service import Down
@@ -55,8 +57,18 @@ def _is_seen(history: History, down: Down) -> bool:
     looks = scenario.clocks.read_every_us if scenario.clocks else 50_000
     if down.end_us is None or down.end_us + looks + ANSWER_US[1] > scenario.end_us:
         return False
-    writes = sum(one.event is None and one.at_us < down.begin_us for one in history.truth.trace.log)
-    return writes >= WRITES_KNOWN and down.end_us - down.begin_us > IDLE_PAUSES_NOTICED * scenario.idle_us
+    log, noticed = history.truth.trace.log, IDLE_PAUSES_NOTICED * scenario.idle_us
+    index = bisect_left(log, down.begin_us, key=lambda one: one.at_us)
+    writes = sum(one.event is None for one in log[:index])
+    return writes >= WRITES_KNOWN and down.end_us - down.begin_us > noticed and _shows(history, log[index - 1], log[index:], noticed)
+
+
+def _shows(history: History, last: Write, later: list[Write], noticed_us: int) -> bool:
+    """Whether the log itself shows the pause: not where the one witness, the clock of the writer, was set back just then."""
+    if not later or later[0].epoch != last.epoch:
+        return True
+    stamps = [history.truth.clocks.stamp(one.writer, one.at_us) for one in (last, later[0])]
+    return stamps[1] - stamps[0] > noticed_us
 
 
 def _judge_waiting(history: History, window: WithoutController, down: Down, found: Judgement) -> None:
