@@ -229,6 +229,7 @@ def _loss(row: Row, boot_id: str) -> Found:
         _instant(row["acked_to_at"]),
         number(row["first_position"]),
         number(row["last_position"]),
+        row["reason"],
     )
 
 

@@ -66,6 +66,7 @@ def table(long: Judgement, short: Judgement, histories: int, seconds: float) -> 
         _row("assumption (H) holds", long),
         _row("(H) broken on purpose", short),
         f"{'acknowledged records found lost':38}{long.lost_records:>10,}",
+        f"{'acknowledged, deleted with their topic':38}{long.deleted_records:>10,}",
         "",
         f"{'RTO max - min, in ms':38}{'outages':>10}{'median':>12}{'allowed':>12}{'p99':>12}   each against its own P and lambda",
     ]

@@ -22,6 +22,7 @@ class Judgement:
     spans: int = 0
     flapping: int = 0
     lost_records: int = 0
+    deleted_records: int = 0
     widths: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=dict)
     causes: Counter[str] = field(default_factory=Counter)
     views: Counter[str] = field(default_factory=Counter)
@@ -36,6 +37,7 @@ class Judgement:
         self.spans += other.spans
         self.flapping += other.flapping
         self.lost_records += other.lost_records
+        self.deleted_records += other.deleted_records
         for key, widths in other.widths.items():
             self.widths.setdefault(key, []).extend(widths)
         self.causes.update(other.causes)

@@ -134,6 +134,7 @@ class Found:
     acked_to_us: int | None
     first_position: int | None
     last_position: int | None
+    reason: str | None = None
 
     @classmethod
     def of(cls, one: Loss) -> "Found":
@@ -151,6 +152,7 @@ class Found:
             one.acked_to_us,
             one.first_position,
             one.last_position,
+            one.reason,
         )
 
     def sequences(self, ledger: Ledger) -> Range | None:

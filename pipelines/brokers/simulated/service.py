@@ -51,6 +51,8 @@ class Segment:
     mode: Mode
     term: int = 0
     """The leader epoch that the client has been told of."""
+    topic: int = 0
+    """And the topic: how often it had been made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,9 @@ class Service:
         found: list[Segment] = []
         for instant in self.boundaries:
             mode = self.lane_mode(client, kind, instant)
-            term = self.trace.known_by(self.trace.told[client], self.partition, instant).term
-            if not found or found[-1].mode != mode or found[-1].term != term:
-                found.append(Segment(instant, mode, term))
+            told = self.trace.known_by(self.trace.told[client], self.partition, instant)
+            if not found or (found[-1].mode, found[-1].term, found[-1].topic) != (mode, told.term, told.topic):
+                found.append(Segment(instant, mode, told.term, told.topic))
         return found
 
     def lane_mode(self, client: str, kind: str, at_us: int) -> Mode:
@@ -105,7 +107,8 @@ class Service:
             return Mode(IN_SOCKET, broker)
         version = self.trace.known_by(self.trace.applied[broker], self.partition, at_us)
         if version.leader != broker:
-            return Mode(REFUSED, broker, version.term, "NOT_LEADER_OR_FOLLOWER")
+            code = "UNKNOWN_TOPIC_OR_PARTITION" if version.is_removed else "NOT_LEADER_OR_FOLLOWER"
+            return Mode(REFUSED, broker, version.term, code)
         if kind == Kind.DURABLE_WRITE:
             if len(version.isr) < self.scenario.min_isr:
                 return Mode(REFUSED, broker, version.term, "NOT_ENOUGH_REPLICAS")
