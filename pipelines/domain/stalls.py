@@ -160,7 +160,9 @@ def _followed(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absen
 
 def _is_answer(run: Probes, change: Control) -> bool:
     """Whether a run shows that the leader named by a change has followed it."""
-    return is_good(run) and run.leader == change.leader and run.term is not None and run.term == change.term
+    # In a topic of the same name that was deleted before, the same leader may have led in an epoch of the same number.
+    is_after = run.first_decided_at_us >= change.started_at_us
+    return is_after and is_good(run) and run.leader == change.leader and run.term is not None and run.term == change.term
 
 
 def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Control, followed: _Followed) -> Bounds:

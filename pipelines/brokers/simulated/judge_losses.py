@@ -16,7 +16,7 @@ from pipelines.brokers.simulated.reported import Found, Reported
 from pipelines.brokers.simulated.scenario import USER_TOPIC
 from pipelines.domain.data_loss import DELETED_BY_POLICY, EPOCH_END, LOST, PRESENT, TOPIC_DELETED
 from pipelines.domain.facts import Facts, Stream
-from pipelines.domain.ledger import Ledger, acked_runs
+from pipelines.domain.ledger import Acked, Ledger, acked_runs
 from pipelines.domain.observations import Lane, ReadBack
 from pipelines.domain.sequences import common, minus, union
 
@@ -32,7 +32,7 @@ def judge_losses(history: History, facts: Facts, reported: Reported, found: Judg
         lost = {(one.boot_id, one.sequence): one for one in gone if _was_acked(ledgers.get(one.boot_id), one.sequence)}
         last = max((one for one in facts.readbacks if _is_of(one, stream)), key=lambda one: one.ended_at_us)
         of_last = [one for one in lost.values() if one.topic == history.truth.topics[stream.partition]]
-        certain = [one for one in of_last if int(last.log_start_position) <= one.position < int(last.to_position)]
+        certain = [one for one in of_last if _is_within(ledgers[one.boot_id].run_of(one.sequence), one.position, last)]
         known |= ledgers.keys()
         findings = [one for one in reported.losses if _is_about(one, stream, ledgers)]
         count = sum(one.records.low or 0 for one in findings if one.verdict == LOST)
@@ -70,6 +70,14 @@ def _is_timed(history: History, facts: Facts, stream: Stream) -> bool:
     clocks = history.truth.clocks
     own, other = clocks.clock_id(stream.prober_id), clocks.clock_id("readback")
     return facts.clocks.between(own, other) is not None
+
+
+def _is_within(run: Acked, position: int, readback: ReadBack) -> bool:
+    """Whether a record was certainly within what was read: nobody knows where exactly it was stored amid those of others."""
+    begin, end = int(readback.log_start_position), int(readback.to_position)
+    at_last = run.position(run.last_sequence)
+    is_known = at_last - run.first_position == run.last_sequence - run.first_sequence
+    return begin <= position < end and (is_known or (begin <= run.first_position and at_last < end))
 
 
 def _was_acked(ledger: Ledger | None, sequence: int) -> bool:

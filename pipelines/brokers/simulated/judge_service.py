@@ -83,11 +83,25 @@ class _Several:
                     and window.end.holds(NEVER if whole.end_us is None else whole.end_us)
                 ):
                     return near[first : last + 1]
+        merged = _intersection([self._merged(one) for one in probers])
+        if any(self._is_unsure(probers, one) and _holds(window, one) for one in touched(merged, window.start, window.end)):
+            return near
         if window.rto.low or not self._may_be_nothing(window):
             self._violated(
                 f"service window {shown(window.start, window.end)} of {window.probers} claims nothing; near it are {told(near)}"
             )
         return []
+
+    def _merged(self, one: Stream) -> list[Down]:
+        """What a prober was not served, where pauses that are shorter than (H) asks for part nothing."""
+        found: list[Down] = []
+        for down in self._truth(one):
+            last = found[-1].end_us if found else None
+            if last is not None and down.begin_us - last < 2 * self.history.scenario.gap_us:
+                found[-1] = Down(found[-1].begin_us, down.end_us, False)
+            else:
+                found.append(down)
+        return found
 
     def _may_be_nothing(self, window: ServiceSpan) -> bool:
         """Outages that follow each other, or overlap by less than can be told, may have nothing in common."""
