@@ -71,6 +71,29 @@ def test_writes_that_waited_for_somebody_else_before_do_not_date_the_wait_for_an
     assert ("3", True) not in waited_for
 
 
+@pytest.mark.parametrize("has_topic_ids", [True, False])
+@pytest.mark.parametrize("topic", ["canary-write", "canary-durable", "orders"])
+def test_a_topic_that_is_deleted_and_made_anew_loses_nothing_and_begins_new_epochs(topic: str, has_topic_ids: bool) -> None:
+    """Leaders change before and after it, in epochs of the same numbers."""
+    faults = [Fault("kill", broker, at, 15_000_000) for broker, at in (("1", 5_000_000), ("2", 30_000_000), ("1", 90_000_000))]
+    scenario = Scenario(
+        faults=(*faults, Fault("recreate", topic, 60_000_000, 10_000_000)), end_us=120_000_000, has_topic_ids=has_topic_ids
+    )
+    history = simulate(6, scenario)
+    derivation = derive(Facts.of(history.observations), [])
+    found = judge(history, derivation)
+
+    assert found.violations == []
+    assert found.lost_records == sum(len(gone) for gone in history.truth.gone.values() if gone)
+    if topic == "orders":
+        assert found.deleted_records == 0
+        return
+    assert found.deleted_records > 500
+    deleted = [one for one in derivation.losses if one.reason == "topic_deleted"]
+    assert {one.stream.resource for one in deleted} == {topic}
+    assert not any(one.verdict == "LOST" for one in deleted)
+
+
 def test_without_a_control_plane_the_probes_alone_hold_the_truth() -> None:
     scenario = Scenario(faults=(Fault("kill", "2", 10_000_000, 25_000_000),), end_us=50_000_000, has_control_plane=False)
     history = simulate(2, scenario)
