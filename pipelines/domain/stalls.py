@@ -99,26 +99,28 @@ def _removal(facts: Facts, absence: Absence, partition: Partition) -> Control | 
 
 
 Batch = tuple[str | None, int, int, int]
-"""What decisions of one batch share: the writer, the instants that its one stamp stands for, and when it was seen."""
+"""What decisions of one batch share: the writer, its one stamp, and when it was seen. Not the instants that the stamp stands for: where
+nothing bounds the writer's clock all that was seen by one look has the same."""
 
 
 @dataclass(slots=True)
 class _Followed:
     """By when leaders had certainly followed the metadata log, and how far: (leader, change, instant), asked again and again."""
 
+    facts: Facts
     by_stamp: dict[tuple[str, Batch], int] = field(default_factory=dict)
     by_offset: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     by_change: dict[Control, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, releases: Iterable[tuple[str, Control, int]]) -> "_Followed":
+    def of(cls, facts: Facts, releases: Iterable[tuple[str, Control, int]]) -> "_Followed":
         """Sorted so that a question takes no longer for ten thousand partitions than for ten."""
-        found = cls()
+        found = cls(facts)
         for leader, change, by_us in releases:
             found.by_change[change] = min(by_us, found.by_change.get(change, by_us))
             if change.source not in FOLLOWED_IN_ORDER:
                 continue
-            key = (leader, _batch(change))
+            key = (leader, _batch(facts, change))
             found.by_stamp[key] = min(by_us, found.by_stamp.get(key, by_us))
             found.by_offset.setdefault(leader, []).append((_offset(change), by_us))
         for leader, offsets in found.by_offset.items():
@@ -135,7 +137,7 @@ class _Followed:
         offsets = self.by_offset.get(leader, [])
         index = bisect_left(offsets, (_offset(change), -1)) if change.position is not None else len(offsets)
         later = offsets[index][1] if index < len(offsets) else None
-        return min(known(later, self.by_stamp.get((leader, _batch(change)))), default=None)
+        return min(known(later, self.by_stamp.get((leader, _batch(self.facts, change)))), default=None)
 
 
 def _followed(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absence) -> _Followed:
@@ -155,7 +157,7 @@ def _followed(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absen
             if change.leader is not None and absence.covers(at(change)):
                 answered = (run.first_decided_at_us for run in facts.answers.get(partition, ()) if _is_answer(run, change))
                 found += [(change.leader, change, by) for by in list(answered)[:1]]
-    return _Followed.of(found)
+    return _Followed.of(facts, found)
 
 
 def _is_answer(run: Probes, change: Control) -> bool:
@@ -181,8 +183,8 @@ def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Cont
     return Bounds(low, min(shown, default=None))
 
 
-def _batch(event: Control) -> Batch:
-    return event.stamped_by, event.started_at_us, event.ended_at_us, event.seen_at_us
+def _batch(facts: Facts, event: Control) -> Batch:
+    return event.stamped_by, *facts.stamp(event), event.seen_at_us
 
 
 def _offset(event: Control) -> int:

@@ -7,6 +7,7 @@ import pytest
 
 from pipelines.brokers.simulated import Fault, Judgement, Scenario, judge, simulate
 from pipelines.brokers.simulated.__main__ import judged, table
+from pipelines.brokers.simulated.scenario import Clocks
 from pipelines.domain.derivation import derive
 from pipelines.domain.facts import Facts
 from pipelines.domain.observations import Kind
@@ -92,6 +93,18 @@ def test_a_topic_that_is_deleted_and_made_anew_loses_nothing_and_begins_new_epoc
     deleted = [one for one in derivation.losses if one.reason == "topic_deleted"]
     assert {one.stream.resource for one in deleted} == {topic}
     assert not any(one.verdict == "LOST" for one in deleted)
+
+
+def test_decisions_that_one_look_brought_are_not_taken_for_one_batch_where_no_clock_is_bounded() -> None:
+    """Two brokers are fenced within 100 ms: that the leader has followed the first decision says nothing of the second."""
+    faults = (Fault("hang", "1", 20_000_000, 20_000_000), Fault("hang", "2", 20_100_000, 20_000_000))
+    clocks = Clocks(hosts=(("0", ((0, 7_200_000_000),)),), has_append_times=False, read_every_us=2_000_000)
+    fast = {"period_us": 20_000, "lambda_us": 200_000, "watch_period_us": 100_000, "watch_lambda_us": 200_000}
+    history = simulate(6, Scenario(faults=faults, clocks=clocks, **fast))  # type: ignore[arg-type]
+    derivation = derive(Facts.of(history.observations), [])
+
+    assert judge(history, derivation).violations == []
+    assert {window.broker for window, _ in derivation.windows if window.window == ACKS_ALL_STALLED} == {"1", "2"}
 
 
 def test_without_a_control_plane_the_probes_alone_hold_the_truth() -> None:
