@@ -343,7 +343,7 @@ def main() -> int:
     print(f"gold: {found.gold_outages:,} outages, {found.gold_losses:,} findings about acknowledged records")  # noqa: T201
     print("\n".join(f"WRONG {text}" for text in found.differences[:SHOWN_MAX]))  # noqa: T201
     print(f"{len(found.violations)} wrong, seed {arguments.seed}")  # noqa: T201
-    return 1 if found.violations else 0
+    return 1 if found.violations or found.long.too_wide() else 0
 
 
 if __name__ == "__main__":

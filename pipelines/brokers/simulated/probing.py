@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from pipelines.brokers.simulated.cluster import Trace, topic_id
+from pipelines.brokers.simulated.cluster import Trace
 from pipelines.brokers.simulated.logs import Record
 from pipelines.brokers.simulated.observers import Boot, Observer
 from pipelines.brokers.simulated.scenario import Scenario
@@ -133,7 +133,7 @@ class Probing:
             return None
         self._arrived = arrived
         self._sequence = sequence
-        self._told_of(segment)
+        self._term, self._topic_id = segment.term, segment.topic_id
         record = self._append(arrived)
         if record is None:
             term, topic = self._term, self._topic_id
@@ -290,8 +290,7 @@ class Probing:
         return self.service.broker_mode(str(mode.broker), self.kind, instant).what not in (SERVED, REFUSED, AWAITING_ISR)
 
     def _told_of(self, segment: Segment) -> None:
-        self._term = segment.term
-        self._topic_id = topic_id(self.service.partition, segment.topic) if self.scenario.has_topic_ids else None
+        self._term, self._topic_id = segment.term, segment.topic_id
 
     def _append(self, at_us: int) -> Record | None:
         if not self.writes:

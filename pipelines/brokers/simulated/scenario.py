@@ -137,7 +137,7 @@ def random_scenario(rng: random.Random, *, incidents: int = 4, is_short: bool = 
     session = int(run_us * rng.uniform(1.6, 2.4))
     is_unclean_allowed = rng.random() < 0.4
     base = Scenario(
-        user_partitions=rng.randint(1, 3),
+        user_partitions=rng.randint(2, 6),
         min_isr=1 if is_unclean_allowed else 2,
         is_unclean_allowed=is_unclean_allowed,
         is_short=is_short,

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipelines.brokers.simulated.cluster import DEAD, HUNG, Trace, Version
+from pipelines.brokers.simulated.cluster import DEAD, HUNG, Trace, Version, topic_id
 from pipelines.brokers.simulated.quorum import UP
 from pipelines.brokers.simulated.scenario import Scenario
 from pipelines.domain.facts import Partition
@@ -51,8 +51,8 @@ class Segment:
     mode: Mode
     term: int = 0
     """The leader epoch that the client has been told of."""
-    topic: int = 0
-    """And the topic: how often it had been made anew."""
+    topic_id: str | None = None
+    """And the topic, where clients know topics by more than their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,9 @@ class Service:
         for instant in self.boundaries:
             mode = self.lane_mode(client, kind, instant)
             told = self.trace.known_by(self.trace.told[client], self.partition, instant)
-            if not found or (found[-1].mode, found[-1].term, found[-1].topic) != (mode, told.term, told.topic):
-                found.append(Segment(instant, mode, told.term, told.topic))
+            topic = topic_id(self.partition, told.topic) if self.scenario.has_topic_ids else None
+            if not found or (found[-1].mode, found[-1].term, found[-1].topic_id) != (mode, told.term, topic):
+                found.append(Segment(instant, mode, told.term, topic))
         return found
 
     def lane_mode(self, client: str, kind: str, at_us: int) -> Mode:
