@@ -13,13 +13,13 @@ from types import FrameType
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 from pipelines import __version__
 from pipelines.errors import LastackError
 
 app = typer.Typer(
     help="Measures what a message broker's outage really cost: RTO and RPO per partition, with error bounds.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -177,7 +177,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _end)
     try:
-        app(prog_name="lastack")
+        # Not standalone: what is wrong with an option is one line of ours, as every other error.
+        sys.exit(app(args=sys.argv[1:] or ["--help"], prog_name="lastack", standalone_mode=False))
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "lastack"
+        typer.echo(f"lastack: {' '.join(error.format_message().split())} ({command} --help)", err=True)
+        sys.exit(error.exit_code)
     except LastackError as error:
         said = "; ".join([str(error), *getattr(error, "__notes__", [])])
         typer.echo(f"lastack: {' '.join(said.split())}", err=True)

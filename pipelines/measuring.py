@@ -67,9 +67,9 @@ class Measurement:
         for child in reversed(self.children.values()):
             child.stop(grace_seconds=2.0 if error is not None else 10.0)
 
-    def start(self, part: Part) -> Child:
-        """Starts a part; its configuration is written to HOME/run, readable by its owner only."""
-        command = [*self._prefix, sys.executable, "-m", "pipelines", *part.command]
+    def start(self, part: Part, prefix: Sequence[str] | None = None) -> Child:
+        """Starts a part; its configuration is written to HOME/run, readable by its owner only. `prefix`: instead of that of all."""
+        command = [*(self._prefix if prefix is None else prefix), sys.executable, "-m", "pipelines", *part.command]
         if part.config is not None:
             folder = self.home.path / "run"
             folder.mkdir(mode=0o700, exist_ok=True)

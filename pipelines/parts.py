@@ -42,19 +42,28 @@ class Target:
         return {"bootstrap": self.bootstrap, "command_config": config}
 
 
-def collectors(home: Home, target: Target, anchor: Anchor) -> Iterator[Part]:
-    """The collectors of a target, each a process of its own."""
-    shared: dict[str, Any] = {"cluster_id": target.cluster_id, "spool": str(home.landing), "anchor": anchor.text()}
-    canary = CanaryProcess(
-        **shared,
+def prober(home: Home, target: Target, anchor: Anchor, prober_id: str = "canary") -> Part:
+    """A prober of a target. Several of them share the canary's topics."""
+    config = CanaryProcess(
+        **_shared(home, target, anchor),
         **target.way_in,
-        prober_id="canary",
+        prober_id=prober_id,
         home=str(home.path),
         period_ms=target.period_ms,
         may_alter=target.may_alter,
         webhook=target.webhook,
     )
-    yield Part("canary", ("collect", "canary"), canary)
+    return Part(prober_id, ("collect", "canary"), config)
+
+
+def _shared(home: Home, target: Target, anchor: Anchor) -> dict[str, Any]:
+    return {"cluster_id": target.cluster_id, "spool": str(home.landing), "anchor": anchor.text()}
+
+
+def collectors(home: Home, target: Target, anchor: Anchor) -> Iterator[Part]:
+    """The collectors of a target, each a process of its own."""
+    shared = _shared(home, target, anchor)
+    yield prober(home, target, anchor)
     yield Part("watch", ("collect", "watch"), WatchConfig(**shared, **target.way_in, prober_id="watch"))
     control_plane = ControlPlaneConfig(
         **shared,

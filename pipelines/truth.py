@@ -230,6 +230,7 @@ def _loss(row: Row, boot_id: str) -> Found:
         number(row["first_position"]),
         number(row["last_position"]),
         row["reason"],
+        row["acked_records"],
     )
 
 

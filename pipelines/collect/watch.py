@@ -8,7 +8,9 @@ hangs holds up nobody but itself. A probe is decided by its answer, or at issue 
 - *Who leads* is what clients are told: asked every period, and at once (50 ms apart) after a refusal, a lost connection or a silence. A
   change of leader or epoch is a `LeaderSeen`.
 - *No leader*: the probe waits for what clients are told after its issue. Still none: rejected, in a broker's own words; else sent.
-- *A shard that the broker does not know*: the same. Clients are not told of it any more: it was deleted, and its run just ends.
+- *A shard that the broker does not know*: the same. Clients are not told of it any more: its run just ends. It was deleted, or who told
+  us knows little yet (a ZooKeeper-mode broker that just started tells of no topic at all): if the same shard is told of again, what was
+  known of its high watermarks still holds.
 - *After an election* the new leader is asked where the old epoch ends in its log (see `high_watermarks`): `EpochEnd`.
 - *Not authorised* is VOID, not an outage. A stall of our own is `Blind`, and what it left unanswered is VOID.
 
@@ -24,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.brokers.base import AskFailed, Position, Reply, Shard, TermEnd, View, Watchable
+from pipelines.brokers.base import AskFailed, Position, Reply, Shard, ShardView, TermEnd, View, Watchable
 from pipelines.brokers.systems import watchable
 from pipelines.collect.config import CollectorConfig
 from pipelines.collect.lifecycle import StatusLines, stop_signals
@@ -48,6 +50,8 @@ VIEW_LOAD_MAX = 0.5
 asked less often."""
 QUESTION_SECONDS = 0.1
 ANSWER_SECONDS = 1.0
+FORGOTTEN_US = 600_000_000
+"""For so long the high watermarks of a shard that nobody tells of are kept."""
 MISSED_TICKS_MAX = 10
 """After a longer stall the ticks that were missed are a gap in the sequence, and not void probes one by one."""
 NO_LEADER = "LEADER_NOT_AVAILABLE"
@@ -94,6 +98,16 @@ class Tick:
     deadline: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Untold:
+    """A shard that clients are not told of any more: what was kept of it, and what they were told last."""
+
+    watched: Watched
+    told: ShardView
+    sent_ns: int
+    since_us: int
+
+
 class Watch:
     """The watch of one cluster, on one event loop."""
 
@@ -108,6 +122,7 @@ class Watch:
         self._stalls = StallDetector(int(BEAT_SECONDS * 1e6), STALL_ALLOWED_US)
         self._view: View | None = None
         self._watched: dict[Shard, Watched] = {}
+        self._untold: dict[Shard, _Untold] = {}
         self._flushes: deque[tuple[int, Shard, Watched]] = deque()
         self._hurry = asyncio.Event()
         self._viewed = asyncio.Condition()
@@ -188,24 +203,34 @@ class Watch:
     def _take_view(self, view: View) -> None:
         before, self._view = self._view, view
         for shard in self._watched.keys() - view.shards.keys():
-            self._write(self._watched.pop(shard).close())
+            watched = self._watched.pop(shard)
+            self._write(watched.close())
+            if before is not None and shard in before.shards:
+                self._untold[shard] = _Untold(watched, before.shards[shard], before.sent_ns, self._clock.now_us())
         for shard, told in view.shards.items():
-            watched = self._watched.get(shard)
-            if watched is not None and watched.identity != told.identity:
-                self._write(watched.close())
-                watched = None
-            if watched is None:
-                self._add(shard, told.identity)
-            elif before is not None:
-                self._compare(shard, watched, before, view)
+            known = self._watched.get(shard)
+            if known is not None and known.identity != told.identity:
+                self._write(known.close())
+                known = None
+            if known is None:
+                self._add(shard, told, view)
+            elif before is not None and shard in before.shards:
+                self._compare(shard, known, before.shards[shard], before.sent_ns, view)
+        forgotten_us = self._clock.now_us() - FORGOTTEN_US
+        for shard in [one for one, untold in self._untold.items() if untold.since_us < forgotten_us]:
+            del self._untold[shard]
 
-    def _add(self, shard: Shard, identity: str | None) -> None:
-        watched = self._watched[shard] = Watched(shard, identity, self._period_us, self._lambda_us)
+    def _add(self, shard: Shard, told: ShardView, view: View) -> None:
+        watched = self._watched[shard] = Watched(shard, told.identity, self._period_us, self._lambda_us)
         self._flushes.append((self._clock.now_us() + int(self._config.flush_seconds * 1e6), shard, watched))
+        untold = self._untold.pop(shard, None)
+        if untold is not None and told.identity is not None and untold.watched.identity == told.identity:
+            watched.remember(untold.watched)
+            self._compare(shard, watched, untold.told, untold.sent_ns, view)
 
-    def _compare(self, shard: Shard, watched: Watched, before: View, view: View) -> None:
-        was, told = before.shards.get(shard), view.shards[shard]
-        if was is None or (was.leader, was.term) == (told.leader, told.term):
+    def _compare(self, shard: Shard, watched: Watched, was: ShardView, was_sent_ns: int, view: View) -> None:
+        told = view.shards[shard]
+        if (was.leader, was.term) == (told.leader, told.term):
             return
         self._spool.write(
             LeaderSeen,
@@ -214,7 +239,7 @@ class Watch:
             leader=told.leader,
             previous_leader=was.leader,
             term=told.term,
-            started_at_us=self._clock.at_us(before.sent_ns),
+            started_at_us=self._clock.at_us(was_sent_ns),
             ended_at_us=self._clock.at_us(view.received_ns),
         )
         if told.term is not None:

@@ -60,6 +60,10 @@ class Watched:
         self._pending.clear()
         return self._builder.close()
 
+    def remember(self, before: "Watched") -> None:
+        """It is the partition that `before` was of: its high watermarks and open questions hold on."""
+        self._watermarks, self.questions = before._watermarks, before.questions  # noqa: SLF001 - of one class
+
     def answered(self, term: int, high_watermark: int, asked_us: int, answered_us: int) -> None:
         """A leader of that term said how far committed records go."""
         self._raise(self._watermarks.answered(term, high_watermark, asked_us, answered_us))

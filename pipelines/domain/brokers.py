@@ -79,11 +79,11 @@ class Absence:
 
 def absences(facts: Facts, outages: dict[Stream, list[Outage]]) -> list[Absence]:
     """Every absence of every broker, in order of time. `outages` are those of all streams of the cluster."""
-    known = _Known(facts, outages, _lives(facts))
+    known = _Known(facts, outages, lives_of(facts))
     led = _led_outages(facts, outages)
     found = [one for broker in sorted(led) for one in _absences_of(known, broker, led[broker])]
     for broker in sorted(facts.broker_events):
-        for fenced in _fencings(facts, broker):
+        for fenced in fencings(facts, broker):
             if not any(one.broker == broker and one.covers(fenced) for one in found):
                 found.extend(_seen_by_followers(known, broker, fenced))
     found = [replace(one, is_confirmed=_is_confirmed(known, one, found)) for one in found]
@@ -179,20 +179,20 @@ def _was_moved(facts: Facts, stream: Stream, leader: str, outage: Outage) -> boo
         return False
     # A broker that was fenced loses its partitions, too, and with short sessions at once; it was not moved away from in order.
     at = Bounds(change.started_at_us, change.ended_at_us).widened(SAME_DECISION_US)
-    was_fenced = any(at.intersection(fenced) for fenced in _fencings(facts, leader))
+    was_fenced = any(at.intersection(fenced) for fenced in fencings(facts, leader))
     is_late = change.source == ControlSourceName.ZOOKEEPER and is_away(facts, leader, change.ended_at_us)
     return not (was_fenced or is_late) or is_leaving(facts, leader, change.ended_at_us)
 
 
 def _absences_of(known: _Known, broker: str, proofs: list[Proof]) -> Iterator[Absence]:
-    fencings = [at for at in _fencings(known.facts, broker) if not is_leaving(known.facts, broker, at.low or 0)]
+    given_up = [at for at in fencings(known.facts, broker) if not is_leaving(known.facts, broker, at.low or 0)]
     for group in _simultaneous(proofs):
-        fenced = next((at for at in fencings if _is_fenced_in(at, group)), None)
+        fenced = next((at for at in given_up if _is_fenced_in(at, group)), None)
         start = _start(group, fenced)
         if start.high is None:
             continue
         silent_to = fenced.low if fenced and fenced.low is not None else _certain_end(group)
-        if _answers_within(known.lives.get(broker, ()), start.high, silent_to):
+        if answers_within(known.lives.get(broker, ()), start.high, silent_to):
             continue
         is_sure = fenced is not None or 2 * sum(outage.is_long for _, outage in group) > len(group)
         if is_sure and (fenced is not None or _all_stopped(known, broker, group, start.high, silent_to)):
@@ -307,7 +307,7 @@ def _seen_by_followers(known: _Known, broker: str, fenced: Bounds) -> Iterator[A
     start = hull(outage.start for _, outage in group)
     if start is None:
         return
-    if any(_is_fenced_in(each, group) for other in facts.broker_events if other != broker for each in _fencings(facts, other)):
+    if any(_is_fenced_in(each, group) for other in facts.broker_events if other != broker for each in fencings(facts, other)):
         # Somebody else was missing, too: the writes may have waited for him, and for this one only later.
         start = Bounds(start.low, fenced.high)
     yield _absence(known, broker, start, fenced, group)
@@ -316,7 +316,7 @@ def _seen_by_followers(known: _Known, broker: str, fenced: Bounds) -> Iterator[A
 # --- signs of life ----------------------------------------------------------------------------------------------------
 
 
-def _lives(facts: Facts) -> dict[str, list[GoodRun]]:
+def lives_of(facts: Facts) -> dict[str, list[GoodRun]]:
     """Every run of probes that a broker answered, by that broker, in order of time."""
     lives: dict[str, list[GoodRun]] = defaultdict(list)
     for stream, runs in facts.probes.items():
@@ -330,7 +330,7 @@ def _lives(facts: Facts) -> dict[str, list[GoodRun]]:
     return lives
 
 
-def _answers_within(lives: Iterable[GoodRun], begin_us: int, end_us: int) -> bool:
+def answers_within(lives: Iterable[GoodRun], begin_us: int, end_us: int) -> bool:
     """Whether a probe that was sent after `begin_us` was answered before `end_us`."""
     answers = (run.first_issued_from(begin_us) for run in lives)
     return any(answer is not None and answer.resolved_us < end_us for answer in answers)
@@ -362,7 +362,8 @@ def _unanswered(facts: Facts, stream: Stream, broker: str, outage: Outage) -> It
             yield run
 
 
-def _fencings(facts: Facts, broker: str) -> list[Bounds]:
+def fencings(facts: Facts, broker: str) -> list[Bounds]:
+    """When the controller gave a broker up."""
     return [_at(one) for one in facts.broker_events.get(broker, ()) if one.event == ControlEvent.BROKER_FENCED]
 
 

@@ -45,7 +45,7 @@ from pipelines.domain.windows import LEADER_UNAVAILABLE, PartitionWindow
 
 __all__ = ["DELETED_BY_POLICY", "LOST", "NOT_STORED", "PRESENT", "STRANDED", "UNCHECKABLE", "Loss", "acked_runs", "losses"]
 
-RULE_VERSION = "loss-5"
+RULE_VERSION = "loss-6"
 
 PRESENT = "PRESENT"
 LOST = "LOST"
@@ -179,7 +179,7 @@ class _Judge:
         since, missed = self._noticed(ledger, last)
         removal = self._removed_between(ledger.issued_us(first), missed.ended_at_us)
         if removal is not None:
-            is_before = ledger.acked_by_us(last) < removal.started_at_us
+            is_before = ledger.all_acked_by_us(first, last) < removal.started_at_us
             return self._absent(DELETED_BY_POLICY if is_before else UNCHECKABLE, TOPIC_DELETED, ledger, piece, missed.ended_at_us)
         outage = next((one for one in self.outages if _may_explain(one, since, missed.started_at_us)), None)
         if self._may_return(ledger, last):
@@ -269,7 +269,7 @@ class _Judge:
         first, last = piece
         is_harmless = verdict in (DELETED_BY_POLICY, NOT_STORED)
         most = 0 if is_harmless else size(common(ledger.sequences, [piece]))
-        span = 0 if is_harmless else max(0, ledger.acked_by_us(last) - ledger.issued_us(first))
+        span = 0 if is_harmless else max(0, ledger.all_acked_by_us(first, last) - ledger.issued_us(first))
         found = self._finding(verdict, ledger, piece, Bounds(0, most), Bounds(0, span), outage, checked_at_us)
         return replace(found, reason=reason)
 
@@ -349,7 +349,7 @@ class _Judge:
             span,
             size(common(ledger.sequences, [piece])),
             ledger.issued_us(first),
-            ledger.acked_by_us(last),
+            ledger.all_acked_by_us(first, last),
             ledger.position(first),
             ledger.position(last),
             outage,

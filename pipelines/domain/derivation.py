@@ -19,6 +19,7 @@ from pipelines.domain.facts import Facts, Stream
 from pipelines.domain.findings import Finding, findings
 from pipelines.domain.incidents import Incident, incident_of, incidents
 from pipelines.domain.intervals import Bounds
+from pipelines.domain.isolation import isolation_windows
 from pipelines.domain.leadership import leader_windows
 from pipelines.domain.min_isr import min_isr_windows
 from pipelines.domain.phases import PROBER_ALONE, Evidence, Recovery
@@ -113,6 +114,7 @@ class _Told:
         windows = [
             *leader_windows(facts, own, evidence.absences),
             *stall_windows(facts, own, evidence.absences),
+            *isolation_windows(facts, own, evidence.absences),
             *min_isr_windows(facts, own),
         ]
         windows.sort(key=lambda one: (one.start.high or 0, one.window, one.partition))

@@ -36,7 +36,7 @@ from pipelines.domain.windows import (
     was_served,
 )
 
-RULE_VERSION = "leader-6"
+RULE_VERSION = "leader-7"
 
 
 def leader_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences: Sequence[Absence]) -> Iterator[PartitionWindow]:
@@ -47,6 +47,14 @@ def leader_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abs
         windows = [*one.by_change(), *one.by_absence()]
         yield from windows
         yield from one.by_watch(windows)
+
+
+def taken_over(facts: Facts, partition: Partition, change: Control, broker_absences: Sequence[Absence]) -> tuple[Bounds, Control]:
+    """When a partition was served again after a change of leader, and the change by which it was."""
+    one = _Partition(facts, partition, [], facts.answers.get(partition, []), broker_absences)
+    changes, removed = next((changes, removed) for changes, removed in one.eras() if change in changes)
+    end, takeover, _ = one.end_of(change, changes[changes.index(change) + 1 :], removed)
+    return end, takeover
 
 
 def leader_changes(facts: Facts, partition: Partition) -> list[Control]:
@@ -71,10 +79,10 @@ class _Partition:
 
     def by_change(self) -> Iterator[PartitionWindow]:
         """Windows that ended with a change of leader."""
-        for changes, removed in self._eras():
+        for changes, removed in self.eras():
             yield from self._by_change(changes, removed)
 
-    def _eras(self) -> Iterator[tuple[list[Control], Control | None]]:
+    def eras(self) -> Iterator[tuple[list[Control], Control | None]]:
         """The changes of leader of each topic that had the partition's name, and its removal: epochs begin anew with each."""
         changes: list[Control] = []
         for event in self.facts.partition_events.get(self.partition, ()):
@@ -90,7 +98,7 @@ class _Partition:
             change, *changes = changes
             if change.previous_leader is None:
                 continue  # the end of a leaderless span that began before the first event
-            end, takeover, changes = self._end(change, changes, removed)
+            end, takeover, changes = self.end_of(change, changes, removed)
             absence = self._absence(change.previous_leader, at(change))
             if absence and was_served(self.answers, absence.start, at(change)):
                 absence = None
@@ -176,7 +184,7 @@ class _Partition:
         covering = (one for one in self.absences if one.broker == broker and one.covers(instant))
         return max(covering, key=lambda one: one.start.high or 0, default=None)
 
-    def _end(self, change: Control, later: list[Control], removed: Control | None) -> tuple[Bounds, Control, list[Control]]:
+    def end_of(self, change: Control, later: list[Control], removed: Control | None) -> tuple[Bounds, Control, list[Control]]:
         """When it was served again, by whose takeover, and the changes after that one."""
         takeover = change
         low: int | None = None

@@ -147,6 +147,12 @@ class Ledger:
         """The latest instant at which a record was acknowledged."""
         return self.run_of(sequence).acked_by_us(sequence)
 
+    def all_acked_by_us(self, first: int, last: int) -> int:
+        """The latest instant at which any record from one acknowledged sequence to another was acknowledged: not always the last one,
+        for a client that sends again may have the earlier ones acknowledged later."""
+        runs = (run for run in self.runs if run.first_sequence <= last and run.last_sequence >= first)
+        return max((run.acked_by_us(min(last, run.last_sequence)) for run in runs), default=self.acked_by_us(last))
+
     def position(self, sequence: int) -> int:
         """Where an acknowledged record was stored."""
         return self.run_of(sequence).position(sequence)

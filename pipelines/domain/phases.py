@@ -86,12 +86,12 @@ class Evidence:
         """Explains a window of any partition."""
         if one.window == WINDOW_UNDER_MIN_ISR:
             return Recovery(UNDER_MIN_ISR, None)
-        codes = one.seen.codes if one.seen else ()
-        if one.window == ACKS_ALL_STALLED:
+        kind = Kind.DURABLE_WRITE if one.window == ACKS_ALL_STALLED else Kind.LEADER
+        span = Span(one.partition, kind, one.start, one.end, one.leader_before, one.seen.codes if one.seen else ())
+        if one.window == ACKS_ALL_STALLED and one.broker != one.leader_before:
             # It says itself for whom its writes waited; several of them may have waited for several brokers at a time.
-            span = Span(one.partition, Kind.DURABLE_WRITE, one.start, one.end, one.leader_before, codes)
             return Recovery(ISR_MEMBER_DEAD, one.broker, _between(one.start, self._fencing(span, one.broker), one.end))
-        return self._explained(Span(one.partition, Kind.LEADER, one.start, one.end, one.leader_before, codes))
+        return self._explained(span)
 
     def _explained(self, span: Span) -> Recovery:
         change = self._leader_change(span)

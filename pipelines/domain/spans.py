@@ -5,7 +5,8 @@ The rule: probes of one partition, kind and lane come in in the order of their i
 - when outcome, code, leader, term, `is_answered`, the ISR, the replicas or the topic's identity change,
 - when a sequence is missing or the issue is not exactly one period after the one before, so that the issue of every probe in a
   run is known: `started_at_us + (sequence - first_sequence) * period_us`,
-- in write lanes, when a position is not the one before plus one, so that the position of every record in a run is known,
+- in write lanes, when a position is not the one before plus one, so that the position of every record in a run is known; where
+  others are seen to write to the partition, too (several probers share their topics), only after `CROWDED_COUNT_MAX` probes,
 - at the first good one issued at or after the earliest or the latest decision of a run of bad ones,
 - after an hour.
 
@@ -37,6 +38,12 @@ CLOCK_DRIFT_US = 2 * CLOCK_WINDOW_US // 10_000
 answers, and short enough that two clocks that drift apart by 100 parts in a million do so by a millisecond, which is added."""
 
 MILLISECOND_US = 1000
+
+CROWDED_CUTS = 8
+"""After so many runs in a row that only a position ended, somebody else writes to the partition, too."""
+CROWDED_COUNT_MAX = 50
+"""The probes of a run whose positions are not one after the other. A read-back that begins or ends amid such a run says less of it
+(`ledger.Acked.sequences_at`), so it is short; ten probers would otherwise write a line for every probe."""
 
 BAD = frozenset((Outcome.REJECTED, Outcome.UNKNOWN))
 
@@ -75,7 +82,7 @@ class LateAck(NamedTuple):
 class SpanBuilder:
     """The runs of one (resource, shard, kind, lane): give it every decided probe in order, write down what it returns.
 
-    `has_contiguous_positions` is true for lanes that alone write to their partition.
+    `has_contiguous_positions` is true for lanes that write to their partition; that others do, too, is noticed.
     """
 
     def __init__(
@@ -103,6 +110,7 @@ class SpanBuilder:
         self._unsettled: deque[Decided] = deque()
         self._last: Decided | None = None
         self._asked_for: list[int] = []
+        self._cuts_by_position = 0
 
     @property
     def outcome(self) -> str | None:
@@ -122,9 +130,26 @@ class SpanBuilder:
                 run.extend(probe)
             self._last = probe
             return []
+        self._note_others(run, last, probe)
         lines = self._end(run, probe.issued_at_us)
         lines.append(self._begin(probe))
         return lines
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether others are seen to write to the partition, too."""
+        return self._cuts_by_position >= CROWDED_CUTS
+
+    def _note_others(self, run: "_Run", last: Decided, probe: Decided) -> None:
+        """Counts the runs that ended because somebody else's record lay between ours; one that was long without that is proof of
+        the contrary."""
+        count = run.count + len(self._unsettled)
+        if not self._has_contiguous_positions or not isinstance(last.position, int) or not isinstance(run.first.position, int):
+            return
+        if count >= CROWDED_CUTS and last.position - run.first.position == last.sequence - run.first.sequence:
+            self._cuts_by_position = 0
+        elif isinstance(probe.position, int) and probe.position > last.position + 1 and not self.is_crowded:
+            self._cuts_by_position += 1
 
     def flush(self) -> list[Line]:
         """The open run as far as it is settled, if it has grown since it was last written."""
@@ -146,10 +171,17 @@ class SpanBuilder:
             probe[3:11] == last[3:11]  # outcome, code, is_answered, leader, term, isr, replicas, topic_id
             and probe.sequence == last.sequence + 1
             and probe.issued_at_us == last.issued_at_us + self._period_us
-            and (not self._has_contiguous_positions or _is_next(last.position, probe.position))
+            and (not self._has_contiguous_positions or self._is_in_place(run, last, probe))
             and probe.issued_at_us - run.first.issued_at_us < RUN_US_MAX
             and not (self._asked_for and self._is_asked_for(probe))
         )
+
+    def _is_in_place(self, run: "_Run", last: Decided, probe: Decided) -> bool:
+        if not self.is_crowded:
+            return _is_next(last.position, probe.position)
+        if isinstance(last.position, int) and isinstance(probe.position, int):
+            return probe.position > last.position and run.count + len(self._unsettled) < CROWDED_COUNT_MAX
+        return last.position is None and probe.position is None
 
     def _is_asked_for(self, probe: Decided) -> bool:
         """Whether the probe is the first that was issued at or after a decision of bad ones before it: it may be their T."""

@@ -36,6 +36,7 @@ from pipelines.domain.windows import (
     PartitionWindow,
     Seen,
     at,
+    at_latest,
     by_partition,
     evidence_of,
     proof_of,
@@ -67,7 +68,7 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 evidence_of(found),
                 absence.broker,
                 absence.start,
-                _at_latest(end, seen),
+                at_latest(end, seen),
                 state.leader,
                 state.leader,
                 state.term,
@@ -75,13 +76,6 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 proof_of(absence, removal),
                 seen,
             )
-
-
-def _at_latest(end: Bounds, seen: Outage | None) -> Bounds:
-    """The end, not later than acknowledgements came again; it may well be earlier: something else may have held them up, too."""
-    if seen is None or seen.end.high is None:
-        return end
-    return end.intersection(Bounds(None, seen.end.high)) or end
 
 
 def _is_durable(stream: Stream) -> bool:

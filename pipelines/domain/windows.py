@@ -1,7 +1,8 @@
 """What is a window of a partition? A span, with bounds, in which one thing was missing: its leader, or an acknowledgement by all.
 
-`leadership` finds the spans without a serving leader, `stalls` those in which acks=all writes waited for a dead replica. Both hold
-for every partition, the users' too, and both say what they rest on: `proof` names rows.
+`leadership` finds the spans without a serving leader, `stalls` those in which acks=all writes waited for a dead replica, `isolation`
+those in which they waited because their leader was cut off from its followers, `min_isr` those in which they were refused. All hold for
+every partition, the users' too, and all say what they rest on: `proof` names rows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,6 +93,13 @@ def was_served(runs: Iterable[Probes], start: Bounds, end: Bounds) -> bool:
             if good is not None and good.resolved_us < end.low:
                 return True
     return False
+
+
+def at_latest(end: Bounds, seen: Outage | None) -> Bounds:
+    """The end, not later than acknowledgements came again; it may well be earlier: something else may have held them up, too."""
+    if seen is None or seen.end.high is None:
+        return end
+    return end.intersection(Bounds(None, seen.end.high)) or end
 
 
 def at(event: Control) -> Bounds:

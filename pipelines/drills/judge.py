@@ -5,6 +5,8 @@ What is provable, and is therefore what is asked (a, c as in `witness`; e the me
 - *Never down while it served.* For an outage of a witness's partition, [started_at_max, ended_at_min) is certainly not served. A leader
   that appended at a was serving: a must not lie more than e inside. With acks=all the last replica answered in [a, c + 1 ms]: that span
   must not lie more than e inside. c alone is not asked: it may come long after the append.
+- *Never without a leader while it was read.* A record that was appended at a and that a consumer had at c was read in [a, c + 1 ms].
+  What was read is committed: where it is gone, for longer than 3 s of it, a LOST row says so.
 - *Never silent for longer than we say.* Between two acknowledgements of a partition lie its outages, and what its client adds
   (`CLIENT_ADDS_MS`), and what this host took from both of us (blind time of the prober). A silence longer than that and two periods of
   the watch that touches no outage of ours was missed by us.
@@ -28,6 +30,8 @@ from pipelines.drills.records import CLIENT_ADDS_MS, REQUEST_MS, Ack, Stored
 OUTAGES, LOSSES, AVAILABILITY, EVENTS = "gold.outages", "gold.losses", "gold.availability", "silver.events"
 OF_ACKS = {-1: ("durable_write", "leader", "write"), 1: ("leader", "write")}
 """The kinds of service without which a record of these acks is not acknowledged."""
+OF_READS = ("leader", "read")
+"""The kinds of service without which nothing is read."""
 UNSEEN_MS = 4_000
 """The watch asks once a second and waits a second: shorter outages of a partition that nobody writes to for us may go unseen."""
 SAMPLED_US = 3_000_000
@@ -44,6 +48,8 @@ def always(history: History, coverage: float) -> list[Claim]:
     found: list[Claim] = []
     for witness in history.witnesses:
         found += [_never_down_while_served(history, witness), _never_silent_for_longer(history, witness), _gone(history, witness)]
+        if witness.consumed:
+            found += [_never_down_while_read(history, witness), _read_and_gone(history, witness)]
     found += [_canary_records(history), _faults_begin_outages(history), _nothing_before(history), _coverage(history, coverage)]
     return found
 
@@ -73,6 +79,46 @@ def _never_down_while_served(history: History, witness: Witnessed) -> Claim:
         "no record appended and acknowledged inside a span that we call certainly down",
         wrong,
         f"none of {len(witness.acked)} acknowledgements in {len(spans)} spans",
+    )
+
+
+def _never_down_while_read(history: History, witness: Witnessed) -> Claim:
+    appended = {(one.partition, one.value): one.appended_ms * 1000 for one in witness.stored}
+    error = history.clock_error_us + 1000
+    wrong = []
+    spans = [row for row in history.rows(OUTAGES) if row["resource"] == witness.topic and row["kind"] in OF_READS]
+    for row in spans:
+        begin, end = _certain(row) or (0, 0)
+        for one in witness.consumed:
+            at = appended.get((one.partition, one.value))
+            if str(one.partition) == row["shard"] and at is not None and begin + error <= at and (one.at_ms + 1) * 1000 <= end - error:
+                wrong.append(
+                    f"{row['shard']} {row['kind']} down for certain in [{_s(history, begin)}, {_s(history, end)}] s, but offset"
+                    f" {one.offset} was appended at {_s(history, at)} s and read by {_s(history, one.at_ms * 1000)} s"
+                )
+    return claim(
+        f"{witness.topic}: never down while it was read",
+        "no record appended and read inside a span that we call certainly down",
+        wrong,
+        f"none of {len(witness.consumed)} records that a consumer had in {len(spans)} spans",
+    )
+
+
+def _read_and_gone(history: History, witness: Witnessed) -> Claim:
+    is_on_purpose = witness.is_compacted or any(act.action in DELETING and act.target == witness.topic for act in history.acts)
+    there = {(one.partition, one.value) for one in witness.stored}
+    gone = [] if is_on_purpose or not witness.is_read else [one for one in witness.consumed if (one.partition, one.value) not in there]
+    wrong = []
+    for partition in sorted({one.partition for one in gone}):
+        at = [one.at_ms for one in gone if one.partition == partition]
+        rows = [row for row in history.rows(LOSSES) if (row["resource"], row["shard"]) == (witness.topic, str(partition))]
+        if (max(at) - min(at)) * 1000 > SAMPLED_US and not any(row["verdict"] == "LOST" for row in rows):
+            wrong.append(f"{partition}: a consumer had {len(at)} records that are gone, and no row says LOST")
+    return claim(
+        f"{witness.topic}: what was read and is gone is lost",
+        "a LOST row where records are gone that a consumer had",
+        wrong,
+        f"{len(gone)} of {len(witness.consumed)} records that a consumer had are gone",
     )
 
 
@@ -247,13 +293,13 @@ def _faults_begin_outages(history: History) -> Claim:
 def _rows_caused(history: History, act: Act) -> Iterator[Row]:
     """The first outage at or after the fault of each probed stream that needs the target."""
     led, followed = act.led(), act.followed()
-    first: dict[tuple[str, str, str, str], Row] = {}
+    first: dict[tuple[str | None, ...], Row] = {}
     for row in history.rows(OUTAGES):
         shard = (row["resource"], row["shard"])
         needs = shard in led or (shard in followed and row["kind"] == "durable_write")
         if row["lane"] not in PROBED or not needs or row["started_at_max"] is None or row["started_at_max"] < act.before_at_us:
             continue
-        key = (*shard, row["kind"], row["lane"])
+        key = (*shard, row["kind"], row["lane"], row.get("prober_id"))
         if key not in first or row["started_at_max"] < first[key]["started_at_max"]:
             first[key] = row
     for row in first.values():

@@ -33,7 +33,7 @@ PARTITIONS = 6
 REPLICAS = 3
 NOT_SET_BY_A_DRILL = {"login", "mode"}
 TOP = ("title", "description", "modes", "cluster", "topics", "witnesses", "steady-state-hypothesis", "method", "rollbacks", "expect",
-       "coverage")  # fmt: skip
+       "coverage", "probers")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class WitnessPlan:
-    """Kafka's VerifiableProducer on one topic. `reads`: a VerifiableConsumer reads it, too."""
+    """Kafka's VerifiableProducer on one topic. `reads`: a VerifiableConsumer reads it, too; of acks=all, where nothing else is said."""
 
     topic: str
     acks: int
@@ -72,7 +72,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """One drill, as its file says it. `coverage` is the share of the time that must have been measured on every stream."""
+    """One drill, as its file says it.
+
+    `coverage` is the share of the time that must have been measured on every stream. `probers` is how many ask, each a process of its
+    own: the first from the prober's host, the others from this machine, which no cut ever cuts off.
+    """
 
     name: str
     title: str
@@ -86,6 +90,7 @@ class Drill:
     rollbacks: tuple[Step, ...]
     expect: tuple[Expectation, ...]
     coverage: float
+    probers: int = 1
 
     def spec(self, mode: str) -> LabSpec:
         """The cluster that it wants in a mode. Raises UsageError for a mode that it does not run in, or that the lab does not know."""
@@ -142,6 +147,7 @@ def read_drill(path: Path) -> Drill:
         rollbacks=rollbacks,
         expect=tuple(read_expectation(one, roles, labels) for one in found["expect"].items()),
         coverage=found.get("coverage", lambda value: float(value.number()), 0.8),
+        probers=found.get("probers", lambda value: value.whole(1), 1),
     )
 
 
@@ -196,8 +202,9 @@ def _witnesses(value: Value, topics: tuple[Topic, ...]) -> tuple[WitnessPlan, ..
     for one in value.items():
         each = one.fields(("topic", "acks", "rate", "reads"), needed=("topic", "acks"))
         each["topic"].one_of(topic.name for topic in topics)
-        reads = each.get("reads", lambda flag: bool(flag.plain()), False)
-        plan = WitnessPlan(each["topic"].text(), ACKS[each["acks"].one_of(ACKS)], each.get("rate", lambda r: r.whole(1), RATE), reads)
+        acks = ACKS[each["acks"].one_of(ACKS)]
+        reads = each.get("reads", lambda flag: bool(flag.plain()), acks == ACKS["all"])
+        plan = WitnessPlan(each["topic"].text(), acks, each.get("rate", lambda r: r.whole(1), RATE), reads)
         if any(plan.topic == other.topic for other in found):
             raise one.error(f"{plan.topic} has a witness already: one topic a witness, so that what is gone is his")
         found.append(plan)

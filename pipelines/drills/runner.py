@@ -33,7 +33,7 @@ from pipelines.drills.witness import SETTINGS, Witness, consumed, stored
 from pipelines.errors import LabError
 from pipelines.lab import Lab
 from pipelines.measuring import STEADY_SECONDS, Measurement
-from pipelines.parts import Target, collectors, stream
+from pipelines.parts import Target, collectors, prober, stream
 from pipelines.serving import Serving
 from pipelines.settings import Home
 
@@ -134,6 +134,8 @@ class _Run:
             context.measurement.start(part)
         # The witnesses after the stream, which needs the processors for itself when it starts.
         context.measurement.wait(context.measurement.is_streaming, STREAM_SECONDS, "the stream's first batch")
+        for number in range(2, self.drill.probers + 1):
+            context.measurement.start(prober(self.home, target, self.anchor, f"canary-{number}"), prefix=())
         for plan in self.drill.witnesses:
             witness = Witness(plan.topic, plan.acks, plan.rate, self.folder)
             context.witnesses[plan.topic] = witness

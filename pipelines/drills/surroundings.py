@@ -15,11 +15,11 @@ from pipelines.errors import LabError
 from pipelines.lab import Fault, Node
 from pipelines.lab.faults import Place
 
-PROBER, BROKERS, CONTROLLERS = "prober", "brokers", "controllers"
+PROBER, BROKERS, CONTROLLERS, ZOOKEEPER = "prober", "brokers", "controllers", "zookeeper"
 
 
 def _places(context: Context, node: Node, words: Sequence[str]) -> list[Place]:
-    """The other hosts that are meant: `prober`, `brokers`, `controllers`, or targets."""
+    """The other hosts that are meant: `prober`, `brokers`, `controllers`, `zookeeper`, or targets."""
     found: list[Place] = []
     for word in words:
         if word == PROBER:
@@ -28,6 +28,8 @@ def _places(context: Context, node: Node, words: Sequence[str]) -> list[Place]:
             found += context.lab.nodes
         elif word == CONTROLLERS:
             found += context.lab.controller_nodes
+        elif word == ZOOKEEPER:
+            found += context.lab.zookeepers
         else:
             found += targets.resolve(context, word)
     return [one for one in found if one is not node]

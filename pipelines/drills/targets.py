@@ -26,8 +26,7 @@ def _leader(context: Context, found: "re.Match[str]") -> list[Node]:
 
 def _follower(context: Context, found: "re.Match[str]") -> list[Node]:
     leader = _leader(context, found)[0]
-    states = context.lab.admin.partitions(found["topic"])
-    state = next(one for one in states if one.partition == int(found["partition"]))
+    state = context.lab.partition(found["topic"], int(found["partition"]))
     followers = [context.lab.node(one) for one in state.isr if one != leader.node_id]
     if not followers:
         raise LabError(f"{found['topic']}/{found['partition']} has no follower in sync, so there is nobody to hit")

@@ -78,6 +78,8 @@ class Witness:
             config.write_text(common)
             arguments = ["--bootstrap-server", bootstrap, "--topic", self.topic, "--group-id", f"drill-{self.topic}", "--verbose"]
             arguments += ["--reset-policy", "earliest", "--command-config", str(config)]
+            # Without it each batch is committed before the next one is read: where the coordinator is gone, it would end.
+            arguments += ["--enable-autocommit"]
             self._children.append(start_tool(CONSUMER, arguments, self.consumer_log_path, prefix))
 
     def check(self) -> None:

@@ -47,6 +47,8 @@ ATTEMPTS = 3
 PROBE_TOPIC = "lastack-lab-probe"
 PARTITIONS_PER_NODE = 2
 TOOL_HEAP = "-Xmx256m"
+ZOOKEEPERS_FROM = 200
+"""The last bytes of the addresses of the ZooKeeper servers' own hosts: 201, 202, ..."""
 MODES: dict[str, Callable[[LabSpec], Mode]] = {"kraft": Kraft, "zookeeper": ZooKeeperMode}
 
 
@@ -320,7 +322,7 @@ class Lab(Faults):
     def _make_nodes(self) -> None:
         """Makes hosts and volumes, writes every node's files and formats its data; starts nothing."""
         java, jar_set = self._tools()
-        hosts = self._make_hosts()
+        hosts, beside = self._make_hosts()
         if self.spec.own_volume_mb is not None:
             make_volumes(self._own_claim(), self.folder, self.spec.all_ids, self.spec.own_volume_mb)
         ports = ports_of(self.spec, {node_id: host.address for node_id, host in hosts.items()})
@@ -329,7 +331,7 @@ class Lab(Faults):
             self.credentials = issue(java.keytool, self.folder / "tls", self.spec.login, addresses)
         prefixes = {node_id: host.prefix for node_id, host in hosts.items()}
         ground = Ground(java, jar_set, self.folder, self.anchor, self.cluster_id, self.credentials, self._extra_flags, prefixes)
-        self._mode.prepare(java, jar_set, self.folder, self.anchor, self._extra_flags)
+        self._mode.prepare(java, jar_set, self.folder, self.anchor, self._extra_flags, beside)
         self.all_nodes = make_nodes(self.spec, self._mode, ground, ports)
 
     def _start_zookeepers(self) -> None:
@@ -349,16 +351,22 @@ class Lab(Faults):
     def _metadata_offset(self, node: Node) -> int:
         return self._mode.metadata_offset(node)
 
-    def _make_hosts(self) -> dict[int, Host]:
-        """The nodes' own hosts; none where all share this machine's loopback."""
+    def _make_hosts(self) -> tuple[dict[int, Host], dict[int, Host]]:
+        """The nodes' own hosts and those of the ZooKeeper servers; none where all share this machine's loopback."""
         if not self.spec.network:
-            return {}
+            return {}, {}
         names = {node_id: str(node_id) for node_id in self.spec.all_ids}
-        self._network = Network(self._own_claim(), {name: node_id for node_id, name in names.items()}, self.folder / "relay.log")
+        beside = {node_id: f"zookeeper-{node_id}" for node_id in self.spec.zookeeper_ids}
+        numbers = {
+            **{name: node_id for node_id, name in names.items()},
+            **{name: ZOOKEEPERS_FROM + node_id for node_id, name in beside.items()},
+        }
+        self._network = Network(self._own_claim(), numbers, self.folder / "relay.log")
         if self.spec.zone_delay_ms:
             zones = [[str(node_id) for node_id in members] for members in self.spec.zones.values()]
             self._network.set_zones(zones, self.spec.zone_delay_ms)
-        return {node_id: self._network.hosts[name] for node_id, name in names.items()}
+        hosts = self._network.hosts
+        return {node_id: hosts[name] for node_id, name in names.items()}, {node_id: hosts[name] for node_id, name in beside.items()}
 
     def _own_claim(self) -> Claim:
         self._claim = self._claim or Claim()

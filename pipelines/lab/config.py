@@ -82,8 +82,8 @@ class LabSpec:
         homeless = sorted(set(self.node_ids) - set(placed)) if self.zones else []
         if unknown or twice or homeless:
             raise LabError(f"zones: every broker in one zone, please: no such node {unknown}, twice {twice}, in none {homeless}")
-        if self.mode != "kraft" and (self.controllers or self.network):
-            raise LabError("controllers of their own, and hosts of their own, are for a lab in KRaft mode")
+        if self.mode != "kraft" and self.controllers:
+            raise LabError("controllers of their own are for a lab in KRaft mode")
         if self.zone_delay_ms and not (self.network and self.zones):
             raise LabError("zone_delay_ms needs zones, and network=True, for a delay between hosts needs hosts")
 
@@ -91,6 +91,11 @@ class LabSpec:
     def node_ids(self) -> range:
         """The brokers: 1, 2, 3, ..."""
         return range(1, self.nodes + 1)
+
+    @property
+    def zookeeper_ids(self) -> range:
+        """The ZooKeeper servers: 1, 2, ...; none in KRaft mode."""
+        return range(1, self.zookeepers + 1) if self.mode == "zookeeper" else range(0)
 
     @property
     def controller_ids(self) -> range:

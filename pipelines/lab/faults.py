@@ -65,7 +65,7 @@ class Faults(ProcessFaults):
 
     def host(self, place: Place) -> Host:
         """The host of a node."""
-        return self.network.hosts[str(place.node_id)] if isinstance(place, Node) else place
+        return self.network.hosts[place.host_name] if isinstance(place, Node) else place
 
     # ---- network -----------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from pipelines.jars import JarSet
 from pipelines.java import Java
 from pipelines.lab import config
 from pipelines.lab.config import LabSpec, Ports
+from pipelines.lab.hosts import Host
 from pipelines.lab.node import Node
 from pipelines.lab.security import Credentials
 from pipelines.lab.storage import format_all
@@ -32,8 +33,10 @@ class Mode(Protocol):
     zookeepers: list[ZooKeeperNode]
     """The servers that have to answer before a broker starts; empty in KRaft mode."""
 
-    def prepare(self, java: Java, jar_set: JarSet, folder: Path, anchor: Anchor, extra_flags: tuple[str, ...]) -> None:
-        """Writes the files of the servers beside the nodes; starts nothing."""
+    def prepare(
+        self, java: Java, jar_set: JarSet, folder: Path, anchor: Anchor, extra_flags: tuple[str, ...], hosts: Mapping[int, Host]
+    ) -> None:
+        """Writes the files of the servers beside the nodes; starts nothing. `hosts`: theirs, empty where all share loopback."""
 
     def properties(self, node_id: int, ports: Mapping[int, Ports], data: Path, credentials: Credentials | None) -> dict[str, str]:
         """A node's `server.properties`."""
@@ -64,7 +67,9 @@ class Kraft:
         self._spec = spec
         self.zookeepers: list[ZooKeeperNode] = []
 
-    def prepare(self, java: Java, jar_set: JarSet, folder: Path, anchor: Anchor, extra_flags: tuple[str, ...]) -> None:
+    def prepare(
+        self, java: Java, jar_set: JarSet, folder: Path, anchor: Anchor, extra_flags: tuple[str, ...], hosts: Mapping[int, Host]
+    ) -> None:
         """There is nothing beside the nodes."""
 
     def properties(self, node_id: int, ports: Mapping[int, Ports], data: Path, credentials: Credentials | None) -> dict[str, str]:

@@ -96,6 +96,11 @@ class Node:
         return f"{'controller' if self.roles is Roles.CONTROLLER else 'node'} {self.node_id}"
 
     @property
+    def host_name(self) -> str:
+        """What its host is called, where it has one of its own."""
+        return str(self.node_id)
+
+    @property
     def is_broker(self) -> bool:
         """Whether it serves clients."""
         return self.roles is not Roles.CONTROLLER

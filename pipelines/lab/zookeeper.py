@@ -15,7 +15,6 @@ from pathlib import Path
 
 from pipelines.lab.config import HEAP, JVM_FLAGS, LabSpec, Ports, properties_text
 from pipelines.lab.node import Node
-from pipelines.lab.ports import LOOPBACK
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 SMALL_HEAP = ("-Xms32m", "-Xmx256m")
@@ -36,6 +35,11 @@ class ZooKeeperNode(Node):
     def target(self) -> str:
         """What a fault is recorded under: never a broker's id."""
         return f"zookeeper-{self.node_id}"
+
+    @property
+    def host_name(self) -> str:
+        """What its host is called, where it has one of its own."""
+        return self.target
 
     @property
     def is_broker(self) -> bool:
@@ -59,7 +63,7 @@ class ZooKeeperNode(Node):
         said = b""
         with (
             contextlib.suppress(OSError),
-            socket.create_connection((LOOPBACK, self.ports.client), timeout=WORD_SECONDS) as connection,
+            socket.create_connection((self.ports.host, self.ports.client), timeout=WORD_SECONDS) as connection,
         ):
             connection.sendall(word.encode())
             while part := connection.recv(65536):
@@ -72,9 +76,9 @@ def server_properties(
 ) -> dict[str, str]:
     """The `zookeeper.properties` of one server; `elections` are the ports on which an ensemble elects its leader."""
     peers = {
-        f"server.{other}": f"{LOOPBACK}:{own.controller}:{elections[other]};{LOOPBACK}:{own.client}" for other, own in ports.items()
+        f"server.{other}": f"{own.host}:{own.controller}:{elections[other]};{own.host}:{own.client}" for other, own in ports.items()
     }
-    alone = {"clientPort": str(ports[node_id].client), "clientPortAddress": LOOPBACK}
+    alone = {"clientPort": str(ports[node_id].client), "clientPortAddress": ports[node_id].host}
     return {
         "dataDir": str(data),
         "tickTime": str(TICK_MS),
@@ -97,9 +101,7 @@ def write_files(folder: Path, node_id: int, properties: Mapping[str, str], loggi
     (folder / logging[0]).write_text(logging[1])
 
 
-def server_command(
-    java: Path, class_path: str, agent: Path, folder: Path, jolokia_port: int, extra_flags: Sequence[str] = ()
-) -> list[str]:
+def server_command(java: Path, class_path: str, agent: Path, folder: Path, ports: Ports, extra_flags: Sequence[str] = ()) -> list[str]:
     """The command that runs the server whose files are in `folder`."""
     return [
         str(java),
@@ -109,7 +111,7 @@ def server_command(
         f"-XX:ErrorFile={folder / 'hs_err.log'}",
         f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
         "-Dzookeeper.jmx.log4j.disable=true",
-        f"-javaagent:{agent}=port={jolokia_port},host={LOOPBACK},discoveryEnabled=false",
+        f"-javaagent:{agent}=port={ports.jolokia},host={ports.host},discoveryEnabled=false",
         "-cp",
         class_path,
         MAIN,

@@ -20,6 +20,8 @@ from pipelines.jars import JarSet
 from pipelines.java import Java
 from pipelines.lab import config, zookeeper
 from pipelines.lab.config import CONTROLLER_LISTENER, LabSpec, Ports
+from pipelines.lab.hosts import Host
+from pipelines.lab.layout import OWN_HOST_PORTS
 from pipelines.lab.node import Node
 from pipelines.lab.ports import free_ports
 from pipelines.lab.security import Credentials
@@ -28,6 +30,8 @@ from pipelines.processes import wait_until
 
 ONLY_KRAFT = ("process.roles", "node.id", "controller.quorum.voters", "controller.listener.names")
 PORTS_PER_SERVER = 4
+CLIENT_PORT, PEERS_PORT, ELECTION_PORT = 2181, 2888, 3888
+"""ZooKeeper's usual ones, on a host of its own."""
 
 
 class ZooKeeperMode:
@@ -47,12 +51,18 @@ class ZooKeeperMode:
         """HOST:PORT of every server, with commas."""
         return ",".join(node.address for node in self.zookeepers)
 
-    def prepare(self, java: Java, jar_set: JarSet, folder: Path, anchor: Anchor, extra_flags: tuple[str, ...]) -> None:
+    def prepare(
+        self, java: Java, jar_set: JarSet, folder: Path, anchor: Anchor, extra_flags: tuple[str, ...], hosts: Mapping[int, Host]
+    ) -> None:
         """Writes the servers' files. Only brokers make the class archive, which the servers may use, too."""
-        ids = range(1, self._spec.zookeepers + 1)
-        found = iter(free_ports(PORTS_PER_SERVER * len(ids)))
-        ports = {node_id: Ports(next(found), next(found), next(found)) for node_id in ids}
-        elections = {node_id: next(found) for node_id in ids}
+        ids = self._spec.zookeeper_ids
+        if hosts:
+            ports = {node_id: Ports(CLIENT_PORT, PEERS_PORT, OWN_HOST_PORTS["jolokia"], host=hosts[node_id].address) for node_id in ids}
+            elections = dict.fromkeys(ids, ELECTION_PORT)
+        else:
+            found = iter(free_ports(PORTS_PER_SERVER * len(ids)))
+            ports = {node_id: Ports(next(found), next(found), next(found)) for node_id in ids}
+            elections = {node_id: next(found) for node_id in ids}
         agent = jar_set.path_of("jolokia-agent-jvm")
         is_making = any(flag.startswith("-XX:ArchiveClassesAtExit") for flag in extra_flags)
         self.zookeepers = []
@@ -61,8 +71,9 @@ class ZooKeeperMode:
             told = zookeeper.server_properties(self._spec, node_id, ports, elections, own / "data")
             zookeeper.write_files(own, node_id, told, self.logging(own / "server.log"))
             flags = () if is_making else extra_flags
-            command = zookeeper.server_command(java.executable, jar_set.class_path, agent, own, ports[node_id].jolokia, flags)
-            self.zookeepers.append(ZooKeeperNode(node_id, ports[node_id], own, command, anchor))
+            command = zookeeper.server_command(java.executable, jar_set.class_path, agent, own, ports[node_id], flags)
+            prefix = hosts[node_id].prefix if hosts else ()
+            self.zookeepers.append(ZooKeeperNode(node_id, ports[node_id], own, [*prefix, *command], anchor))
 
     def properties(self, node_id: int, ports: Mapping[int, Ports], data: Path, credentials: Credentials | None) -> dict[str, str]:
         """See `Mode.properties`."""

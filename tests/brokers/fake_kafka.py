@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record import MemoryRecords
@@ -18,18 +18,27 @@ from kafka.record import MemoryRecords
 from pipelines.brokers.kafka.connection import Connection
 from pipelines.brokers.kafka.produce import one_record
 
-VERSIONS = {ProduceRequest: (0, 7), FetchRequest: (0, 11), MetadataRequest: (0, 7), ApiVersionsRequest: (0, 2)}
-NOT_LEADER = 6
+VERSIONS = {
+    ProduceRequest: (0, 7),
+    FetchRequest: (0, 11),
+    ListOffsetsRequest: (1, 4),
+    MetadataRequest: (0, 7),
+    ApiVersionsRequest: (0, 2),
+}
+NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH, NO_HIGH_WATERMARK = 6, 74, 75, 78
 
 
 @dataclass
 class FakePartition:
-    """What all brokers agree on. `term` rises with every change of leader."""
+    """What all brokers agree on. `term` rises with every change of leader; `told` is what clients are told of it, where that is older.
+    A leader that `has_watermark` not yet knows not how far records are committed."""
 
     leader: int | None = 1
     term: int = 0
     replicas: tuple[int, ...] = (1, 2)
     records: list[bytes] = field(default_factory=list)
+    told: int | None = None
+    has_watermark: bool = True
 
 
 @dataclass
@@ -93,7 +102,7 @@ class FakeBroker:
                 return
             if self.answer == "hang":
                 await self.released.wait()
-            handle = self._produce if request is ProduceRequest else self._fetch
+            handle = {ProduceRequest: self._produce, FetchRequest: self._fetch, ListOffsetsRequest: self._offsets}[request]
             reply = handle(request.decode(body, version=version)).encode(version=version)
         payload = struct.pack(">i", number) + bytes(reply)
         writer.write(struct.pack(">i", len(payload)) + payload)
@@ -122,6 +131,28 @@ class FakeBroker:
             index=one.index, error_code=error, base_offset=offset, log_append_time_ms=1_000 + offset, log_start_offset=0
         )
         return ProduceResponse(responses=[kind(name=topic.name, partition_responses=[part])], throttle_time_ms=self.throttle_ms)
+
+    def _offsets(self, request: Any) -> Any:
+        (topic,) = request.topics
+        kind = ListOffsetsResponse.ListOffsetsTopicResponse
+        parts = []
+        for one in topic.partitions:
+            known = self.cluster.partitions[one.partition_index]
+            asked = one.current_leader_epoch
+            error = self._error(one.partition_index)
+            if asked >= 0 and asked != known.term:
+                error = FENCED_EPOCH if asked < known.term else UNKNOWN_EPOCH
+            error = error or (0 if known.has_watermark else NO_HIGH_WATERMARK)
+            parts.append(
+                kind.ListOffsetsPartitionResponse(
+                    partition_index=one.partition_index,
+                    error_code=error,
+                    timestamp=-1,
+                    offset=-1 if error else len(known.records),
+                    leader_epoch=-1 if error else known.term,
+                )
+            )
+        return ListOffsetsResponse(throttle_time_ms=self.throttle_ms, topics=[kind(name=topic.name, partitions=parts)])
 
     def _fetch(self, request: Any) -> Any:
         (topic,) = request.topics
@@ -157,6 +188,8 @@ class FakeCluster:
 
     def __init__(self, partitions: int = 1) -> None:
         self.partitions = {number: FakePartition() for number in range(partitions)}
+        self.topic: str | None = "t"
+        """The topic that clients are told of; None: of none."""
         self.writers: dict[int, list[asyncio.StreamWriter]] = {}
         self.brokers = {node: FakeBroker(node, self) for node in (1, 2)}
 
@@ -179,14 +212,14 @@ class FakeCluster:
                 error_code=0 if one.leader else 5,
                 partition_index=number,
                 leader_id=one.leader or -1,
-                leader_epoch=one.term,
+                leader_epoch=one.term if one.told is None else one.told,
                 replica_nodes=list(one.replicas),
                 isr_nodes=list(one.replicas),
                 offline_replicas=[],
             )
             for number, one in self.partitions.items()
         ]
-        topics = [kind(error_code=0, name="t", is_internal=False, partitions=parts)]
+        topics = [kind(error_code=0, name=self.topic, is_internal=False, partitions=parts)] if self.topic else []
         return MetadataResponse(throttle_time_ms=0, brokers=brokers, cluster_id="fake", controller_id=1, topics=topics)
 
 

@@ -56,7 +56,11 @@ class SimulatedCluster:
             except TimeoutError:
                 raise AskFailed("no answer", "TIMED_OUT", Outcome.UNKNOWN) from None
         else:
-            body = {shard: Position(Outcome.ACKED, self.high[shard], self.led[shard].term) for shard in shards}
+            unknown = Position(Outcome.REJECTED, code="UNKNOWN_TOPIC_OR_PARTITION", is_unknown=True)
+            body = {
+                shard: Position(Outcome.ACKED, self.high[shard], self.led[shard].term) if shard in self.led else unknown
+                for shard in shards
+            }
         return Reply(body, sent, monotonic_ns())
 
     async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Reply[dict[Shard, TermEnd]]:
@@ -229,6 +233,33 @@ def test_committed_records_that_a_new_leader_does_not_have_are_lost_and_counted(
     assert end.lost_started_at_us < end.lost_ended_at_us < end.started_at_us
     # Only the leader of the new epoch is asked: the old one would not miss anything.
     assert set(cluster.asked_ends) == {("2", 1, 0)}
+
+
+def test_what_was_committed_is_not_forgotten_when_a_broker_that_just_started_tells_of_no_topic(tmp_path: Path) -> None:
+    cluster = SimulatedCluster()
+    cluster.lead(A0, "1")
+    cluster.lead(A1, "1")
+    cluster.high[A0] = cluster.high[A1] = 150
+
+    async def story(running: Running) -> None:
+        await running.until(lambda: any(one.last_position == "150" for one in running.runs(A0)), "the position that is lost")
+        await running.until(lambda: any(one.last_position == "150" for one in running.runs(A1)), "that of the other")
+        told, cluster.led = cluster.led, {}
+        views = cluster.views
+        await running.until(lambda: cluster.views > views + 1, "an answer without any topic")
+        cluster.led = told
+        cluster.high[A0] = cluster.high[A1] = 50
+        cluster.lead(A0, "2", term=3)
+        cluster.lead(A1, "2", term=0, identity="made anew")
+        await running.until(lambda: bool(cluster.asked_ends), "the question")
+        cluster.ends[A0, 0] = 50
+        await running.until(lambda: any(isinstance(one, EpochEnd) for one in running.records()), "the verdict")
+
+    running = watch(tmp_path, cluster, story)
+    (end,) = [one for one in running.records() if isinstance(one, EpochEnd)]
+    assert (end.shard, end.term, end.new_term, end.lost_records) == ("0", 0, 3, 100)
+    (seen,) = [one for one in running.records() if isinstance(one, LeaderSeen)]
+    assert (seen.shard, seen.previous_leader, seen.leader, seen.term) == ("0", "1", "2", 3)
 
 
 def test_a_partition_without_a_leader_is_rejected_in_a_broker_s_own_words(tmp_path: Path) -> None:

@@ -94,6 +94,16 @@ def test_late_is_not_lost_and_an_unacknowledged_record_that_is_there_is_no_dupli
     assert [one.verdict for one in found(scene.read_back("w/0", "write", 20_000, 122, (0, 21, 0), (60, 159, 22)))] == [PRESENT]
 
 
+def test_the_last_acknowledgement_of_a_row_need_not_be_that_of_its_last_record() -> None:
+    """Sequence 25 is sent again and again, and acknowledged after all others of its outage, and after some that follow."""
+    scene = Scene().stream("w/0", "write", ("G" * 20 + "H" * 10, "2"), ("G" * 10, "3"))
+    scene.late("w/0", "write", (25, 25), (30, 30), 3_950).read_back("w/0", "write", 9_000, 31, (0, 19, 0), (30, 39, 20), (25, 25, 30))
+
+    row = only(scene)
+    assert (row.verdict, row.first_sequence, row.last_sequence) == (PRESENT, 0, 30)
+    assert row.acked_to_us == us(3_950)
+
+
 def test_a_late_acknowledgement_of_a_record_that_is_gone_is_a_loss() -> None:
     """A leader that hung and came back took it before it learned that it had been replaced."""
     scene = Scene().stream("w/0", "write", ("G" * 20 + "H" * HUNG, "2"), ("G" * 100, "3"))

@@ -1,5 +1,6 @@
 """Runs of probes say exactly what the single probes said, as far as any bound of an outage can ask."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -7,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.domain.observations import Probes
-from pipelines.domain.spans import CLOCK_WINDOW_US, RUN_US_MAX, Decided, LateAck, Line, SpanBuilder, late_runs
+from pipelines.domain.spans import (
+    CLOCK_WINDOW_US,
+    CROWDED_COUNT_MAX,
+    CROWDED_CUTS,
+    RUN_US_MAX,
+    Decided,
+    LateAck,
+    Line,
+    SpanBuilder,
+    late_runs,
+)
 from pipelines.domain.unavailability import Outage, longest_runs, outages
 
 PERIOD = 100
@@ -55,20 +66,20 @@ def kept(lines: list[Line]) -> list[Probes]:
 @st.composite
 def histories(draw: st.DrawFn) -> list[Decided]:
     """Probes of one partition in order of issue, with slow and out-of-order answers, refusals, hangs, blindness, failovers, gaps
-    in the numbering and positions that jump."""
-    stretches = draw(st.lists(st.tuples(st.sampled_from("AAAUURRV"), st.integers(1, 8), st.integers(0, 2)), min_size=1, max_size=8))
+    in the numbering, positions that jump and such between which others write."""
+    stretches = draw(st.lists(st.tuples(st.sampled_from("AAACUURRV"), st.integers(1, 8), st.integers(0, 2)), min_size=1, max_size=8))
     probes: list[Decided] = []
     sequence, position = draw(st.integers(0, 3)), draw(st.integers(0, 3))
     for kind, length, jump in stretches:
         sequence += draw(st.sampled_from((0, 0, 0, 1, 15)))
         position += jump
         leader = draw(st.sampled_from(("1", "2")))
-        for _ in range(length):
+        for _ in range(length * 2 if kind == "C" else length):
             issued = sequence * PERIOD
-            if kind == "A":
+            if kind in "AC":
                 latency = draw(st.one_of(st.integers(0, 20), st.integers(0, LAMBDA)))
                 probes.append(Decided(sequence, issued, issued + latency, "ACKED", leader=leader, position=position))
-                position += 1
+                position += 1 if kind == "A" else draw(st.integers(1, 3))
             elif kind == "R":
                 latency = draw(st.integers(0, LAMBDA - 1))
                 code = draw(st.sampled_from(("NOT_LEADER_OR_FOLLOWER", "_TRANSPORT")))
@@ -177,7 +188,10 @@ def test_the_lines_hold_exactly_the_probes_that_came_in(probes: list[Decided], f
         assert {name: line[name] for name in expected} == expected
         assert all(p.issued_at_us == line["started_at_us"] + n * PERIOD for n, p in enumerate(inside))
         if line["outcome"] == "ACKED":
-            assert all(p.position == int(line["first_position"]) + n for n, p in enumerate(inside))
+            positions = [p.position for p in inside]
+            # One or more from record to record; exactly one where the ends say so.
+            assert all(later > earlier for earlier, later in pairwise(positions))
+            assert (line["first_position"], line["last_position"]) == (str(positions[0]), str(positions[-1]))
     sequences = [s for run in kept(lines) for s in range(run.first_sequence, run.last_sequence + 1)]
     assert sequences == [probe.sequence for probe in probes]
 
@@ -273,6 +287,34 @@ def test_positions_that_others_write_between_do_not_cut_a_run_where_none_was_pro
     probes = [good(0), good(1, position=9)]
 
     assert len(kept(written(probes, has_contiguous_positions=False))) == 1
+
+
+def crowded(first: int, count: int, position: int, others: int = 1) -> list[Decided]:
+    """Probes between whose records others write."""
+    return [good(first + n, position=position + n * (1 + others)) for n in range(count)]
+
+
+def test_where_others_write_to_the_partition_too_not_every_probe_is_a_line() -> None:
+    runs = kept(written(crowded(0, 8 + 3 * CROWDED_COUNT_MAX + 10, 0)))
+
+    assert [run.count for run in runs] == [1] * CROWDED_CUTS + [CROWDED_COUNT_MAX] * 3 + [10]
+    assert [run.last_position for run in runs[-2:]] == ["314", "334"]
+
+
+def test_when_the_others_are_gone_every_position_is_known_again() -> None:
+    alone = [good(100 + n, position=1000 + n) for n in range(2 * CROWDED_COUNT_MAX)]
+    jump = [good(100 + 2 * CROWDED_COUNT_MAX, position=5000)]
+
+    runs = kept(written([*crowded(0, 100, 0), *alone, *jump]))
+
+    # The one that began amid the others, the first without them, the rest; and a jump ends a run again.
+    assert [run.count for run in runs[-4:]] == [50, 50, 42, 1]
+
+
+def test_a_log_that_was_cut_back_ends_a_run_however_many_write_to_it() -> None:
+    runs = kept(written([*crowded(0, 20, 100), good(20, position=50)]))
+
+    assert runs[-1].first_position == "50"
 
 
 def test_a_run_is_cut_after_an_hour() -> None:

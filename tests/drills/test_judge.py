@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.drills.history import Act, History
 from pipelines.drills.judge import always
-from pipelines.drills.records import Ack, CanaryAcks, Stored
+from pipelines.drills.records import Ack, CanaryAcks, Consumed, Stored
 from tests.drills.histories import BACK_AT, KILLED_AT, SECOND, acks, history, loss, on_disk, outage, with_rows, with_witness
 
 
@@ -45,6 +45,32 @@ def test_an_acknowledgement_that_comes_late_of_an_append_before_the_outage_prove
 def test_an_append_within_the_bounds_of_the_start_or_the_end_proves_nothing():
     assert wrong(with_ack(10_045, 10_040)) == []
     assert wrong(with_ack(18_960, 18_950)) == []
+
+
+def read(at_ms, appended_ms, *, is_there=True):
+    """The history, and a record that was appended and that a consumer had then."""
+    found = history()
+    witness = found.witnesses[0]
+    stored = (Stored(0, 10_000, "one more", appended_ms),) if is_there else ()
+    return with_witness(found, stored=(*witness.stored, *stored), consumed=(Consumed(0, 10_000, "one more", at_ms),))
+
+
+def test_a_record_that_was_appended_and_read_while_the_leader_was_certainly_down_convicts_the_outage():
+    assert "witness-all: never down while it was read" in wrong(read(15_005, 15_000))
+
+
+def test_what_was_read_long_after_its_append_proves_nothing_of_the_time_between():
+    assert wrong(read(19_500, 9_900)) == []
+
+
+def test_records_that_were_read_and_are_gone_are_lost():
+    records = tuple(Consumed(0, 20_000 + at, f"gone {at}", at) for at in range(5_000, 9_000, 500))
+    found = with_witness(history(), consumed=records)
+    assert "witness-all: what was read and is gone is lost" in wrong(found)
+    said = with_rows(found, "gold.losses", [loss(records_max=10)])
+    assert "witness-all: what was read and is gone is lost" not in wrong(said)
+    shorter = with_witness(history(), consumed=records[:3])
+    assert "witness-all: what was read and is gone is lost" not in wrong(shorter)
 
 
 def test_durable_writes_may_be_appended_before_the_last_replica_answers():

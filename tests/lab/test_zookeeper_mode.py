@@ -1,5 +1,6 @@
 """What the brokers and servers of a ZooKeeper-mode lab are told, without starting one."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,17 @@ from pipelines.domain.clock import Anchor
 from pipelines.errors import LabError
 from pipelines.java import Java
 from pipelines.lab import Lab, LabSpec, Login, Ports
+from pipelines.lab.hosts import Host
 from pipelines.lab.zookeeper import differences, server_properties
 from pipelines.lab.zookeeper_mode import ZooKeeperMode
 
 PORTS = {1: Ports(9101, 9102, 9103), 2: Ports(9201, 9202, 9203), 3: Ports(9301, 9302, 9303)}
 
 
-def prepared(folder: Path, spec: LabSpec) -> ZooKeeperMode:
+def prepared(folder: Path, spec: LabSpec, hosts: Mapping[int, Host] | None = None) -> ZooKeeperMode:
     mode = ZooKeeperMode(spec)
     agent = jars.Jar("org.jolokia:jolokia-agent-jvm:2.6.0:javaagent", "0" * 64)
-    mode.prepare(Java(folder, "17", frozenset(), "here"), jars.JarSet(folder, (agent,)), folder, Anchor.now(), ())
+    mode.prepare(Java(folder, "17", frozenset(), "here"), jars.JarSet(folder, (agent,)), folder, Anchor.now(), (), hosts or {})
     return mode
 
 
@@ -52,6 +54,15 @@ def test_every_server_has_its_number_where_an_ensemble_looks_for_it(tmp_path: Pa
     mode = prepared(tmp_path, LabSpec(mode="zookeeper", zookeepers=3))
     assert [(node.folder / "data" / "myid").read_text() for node in mode.zookeepers] == ["1\n", "2\n", "3\n"]
     assert [node.target for node in mode.zookeepers] == ["zookeeper-1", "zookeeper-2", "zookeeper-3"]
+
+
+def test_on_hosts_of_their_own_the_servers_have_zookeeper_s_usual_ports(tmp_path: Path) -> None:
+    hosts = {number: Host(f"zookeeper-{number}", f"10.201.77.20{number}", f"ns-{number}") for number in (1, 2)}
+    mode = prepared(tmp_path, LabSpec(mode="zookeeper", zookeepers=2, network=True), hosts)
+    assert mode.connect == "10.201.77.201:2181,10.201.77.202:2181"
+    assert [node.host_name for node in mode.zookeepers] == ["zookeeper-1", "zookeeper-2"]
+    told = (tmp_path / "zookeeper-1" / "zookeeper.properties").read_text()
+    assert "server.2=10.201.77.202:2888:3888;10.201.77.202:2181" in told
 
 
 def test_a_setting_that_a_server_does_not_keep_is_named() -> None:

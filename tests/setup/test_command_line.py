@@ -37,7 +37,19 @@ def test_what_a_person_can_mend_is_one_line_and_its_exit_code(monkeypatch, capsy
     assert capsys.readouterr().err == "lastack: --for: '2 minutes' is not a duration; write 90s, 2m or 1h\n"
 
 
-def test_an_unknown_command_is_a_wrong_use():
-    answer = lastack("no-such-command")
-    assert answer.returncode == 2
-    assert "Traceback" not in answer.stderr
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["no-such-command"], "no-such-command"),
+        (["--foo"], "--foo"),
+        (["measure"], "--bootstrap"),
+        (["demo", "--port", "abc"], "--port"),
+    ],
+)
+def test_a_wrong_use_is_one_line_that_names_it_and_where_help_is(arguments, named):
+    answer = lastack(*arguments)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith("lastack: ")
+    assert named in line
+    assert line.endswith("--help)")

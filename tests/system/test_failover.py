@@ -1,9 +1,10 @@
 """A real leader is killed and another one is terminated: what gold says of it is held against Kafka's own VerifiableProducer.
 
-The witness knows nothing of us. It writes with acks=all to a topic of its own, of which our only knowledge is inferred; its log
-says, to the millisecond, when each record was acknowledged. Two things must hold for every one of its partitions: no
-acknowledgement lies inside the interval in which we say it was certainly down, and its longest silence exceeds our upper bound
-by no more than its own backoff.
+The witnesses know nothing of us. They write with acks=all to a topic of their own, of which our only knowledge is inferred; their
+logs say, to the millisecond, when each record was acknowledged. Two things must hold for every partition: no acknowledgement of
+any witness lies inside the interval in which we say it was certainly down, and the longest silence of all of them exceeds our upper
+bound by no more than a client's own backoff. There are several, since one alone may be told of the new leader late: that is a delay
+of this client, not of the partition.
 """
 
 import itertools
@@ -30,29 +31,30 @@ from pipelines.settings import Home
 pytestmark = pytest.mark.system
 
 WITNESS_TOPIC = "witness"
+WITNESSES = 3
 PARTITIONS = 6
 BACKOFF_MS = 200
-"""What the witness is told to wait at most between two attempts to reconnect, or to ask for metadata again."""
+"""What a witness is told to wait at most between two attempts to reconnect, or to ask for metadata again."""
 JITTER = 1.2
 """Kafka's clients spread their backoff by a fifth."""
 BACKOFFS = 2
 """One may follow the other: it waits to ask for metadata again, is told the new leader, and waits to send the batch again."""
 PACE_MS = 100
-"""120 records a second over six partitions: two turns may pass before a partition is written to again."""
+"""60 records a second of each over six partitions: a turn may pass before a partition is written to again."""
 CLOCK_MS = 2
-"""Its log has whole milliseconds, of the same host's wall clock."""
+"""Their logs have whole milliseconds, of the same host's wall clock."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: the results, the witness's acknowledgements by partition in milliseconds, and what was done when."""
+    """One run: the results, the witnesses' acknowledgements by partition in milliseconds, and what was done when."""
 
     results: Results
     acks: dict[int, list[float]]
     faults: dict[str, float]
 
     def windows(self, fault: str) -> list[dict[str, Any]]:
-        """What we say of the witness's partitions around a fault: every span that began within five seconds of it."""
+        """What we say of the witnesses' partitions around a fault: every span that began within five seconds of it."""
         at = self.faults[fault]
         return [
             row
@@ -74,10 +76,14 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         measurement.start(stream(home, target, anchor))
         for part in collectors(home, target, anchor):
             measurement.start(part)
-        log = start_witness(lab, folder)
+        logs = [start_witness(lab, folder / f"witness-{number}") for number in range(WITNESSES)]
         measurement.wait(measurement.is_streaming, 300, "the stream's first batch")
         measurement.wait_steady(300)
-        wait_until(lambda: len(acknowledgements(log)) == PARTITIONS, 60, "the witness to be acknowledged on every partition")
+        wait_until(
+            lambda: all(len(acknowledgements([one])) == PARTITIONS for one in logs),
+            60,
+            "the witnesses' acknowledgements on every partition",
+        )
         faults = {}
         for name, injure in (("kill", lab.kill), ("terminate", lab.terminate)):
             victim = lab.active_controller()
@@ -93,26 +99,27 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         for name in [name for name in measurement.children if name != "stream"]:
             measurement.stop(name)
         measurement.stop("stream")
-        yield Measured(Results(home, target.cluster_id, since), acknowledgements(log), faults)
+        yield Measured(Results(home, target.cluster_id, since), acknowledgements(logs), faults)
 
 
 def start_witness(lab: Lab, folder: Path) -> Path:
     """Starts Kafka's own VerifiableProducer and returns its log."""
+    folder.mkdir()
     config = folder / "witness.properties"
     config.write_text(
         f"retry.backoff.ms=50\nretry.backoff.max.ms={BACKOFF_MS}\nreconnect.backoff.ms=50\nreconnect.backoff.max.ms={BACKOFF_MS}\n"
     )
     log = folder / "witness.log"
-    arguments = ["--bootstrap-server", lab.bootstrap, "--topic", WITNESS_TOPIC, "--throughput", "120", "--acks", "-1"]
+    arguments = ["--bootstrap-server", lab.bootstrap, "--topic", WITNESS_TOPIC, "--throughput", "60", "--acks", "-1"]
     arguments += ["--repeating-keys", "60", "--command-config", str(config)]
     lab.run_tool("org.apache.kafka.tools.VerifiableProducer", arguments, log)
     return log
 
 
-def acknowledgements(log: Path) -> dict[int, list[float]]:
+def acknowledgements(logs: list[Path]) -> dict[int, list[float]]:
     """When each record was acknowledged, by partition, in milliseconds."""
     acks: dict[int, list[float]] = defaultdict(list)
-    for line in log.read_text(errors="replace").splitlines():
+    for line in (line for log in logs for line in log.read_text(errors="replace").splitlines()):
         if '"producer_send_success"' in line and line.endswith("}"):
             said = json.loads(line)
             acks[said["partition"]].append(said["timestamp"])
@@ -137,7 +144,7 @@ def longest_silence(acks: list[float], around_ms: float) -> float:
     return max(later - earlier for earlier, later in itertools.pairwise(near))
 
 
-def test_no_acknowledgement_of_the_witness_lies_where_we_say_that_it_was_certainly_down(measured: Measured) -> None:
+def test_no_acknowledgement_of_a_witness_lies_where_we_say_that_it_was_certainly_down(measured: Measured) -> None:
     wrong = []
     for row in measured.results.outages:
         if row["resource"] == WITNESS_TOPIC:
@@ -147,11 +154,11 @@ def test_no_acknowledgement_of_the_witness_lies_where_we_say_that_it_was_certain
     assert wrong == []
 
 
-def test_a_kill_is_seen_on_every_partition_of_the_witness(measured: Measured) -> None:
+def test_a_kill_is_seen_on_every_partition_of_the_witnesses(measured: Measured) -> None:
     assert {row["shard"] for row in measured.windows("kill")} == {str(shard) for shard in range(PARTITIONS)}
 
 
-def test_the_witness_is_not_silent_for_longer_than_our_upper_bound_and_its_backoff(measured: Measured) -> None:
+def test_the_witnesses_are_not_silent_for_longer_than_our_upper_bound_and_a_client_s_backoff(measured: Measured) -> None:
     too_long = []
     for row in measured.windows("kill"):
         silence = longest_silence(measured.acks[int(row["shard"])], measured.faults["kill"])

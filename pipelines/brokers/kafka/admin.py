@@ -7,8 +7,9 @@ Example: `Admin({"bootstrap.servers": "127.0.0.1:9092"}).create_topic("probe", p
 controller has acknowledged it; `wait_until_led("probe", 30)` when every partition has a leader and its whole ISR.
 """
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ _UNAUTHORISED = {
 _NOT_REACHED = {"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE"}
 _LOST_ON_OUR_SIDE = {"_DESTROY_BROKER"}
 """librdkafka dropped the connection for one of its own: a bootstrap address turned out to be a broker that it knows."""
+_STALE = {"NOT_CONTROLLER"}
+"""In ZooKeeper mode librdkafka asks the controller that it knows of, and looks for the new one only when metadata are asked for."""
 RETRY_SECONDS = 0.2
 
 
@@ -109,20 +112,30 @@ class Admin:
         self._create(new, timeout)
 
     def _create(self, new: NewTopic, timeout: float) -> None:
+        self._change(
+            lambda: self._client.create_topics([new], operation_timeout=timeout, request_timeout=timeout)[new.topic],
+            f"creating the topic {new.topic}",
+            timeout,
+            done_before="TOPIC_ALREADY_EXISTS",
+        )
+
+    def _change(self, ask: "Callable[[], Future[Any]]", what: str, timeout: float, done_before: str | None = None) -> None:
+        """Asks until there is an answer or the time is over. `done_before`: what a second attempt is told when the first one took."""
         deadline = time.monotonic() + timeout
         is_repeated = False
         while True:
-            answer = self._client.create_topics([new], operation_timeout=timeout, request_timeout=timeout)[new.topic]
             try:
-                self._result(answer, f"creating the topic {new.topic}", timeout)
+                self._result(ask(), what, timeout)
             except RetryableError:
-                # The answer was lost, not the request: a second attempt may find the topic that the first one made.
+                # The answer was lost, not the request; or another node was meant, which the metadata name.
                 if time.monotonic() >= deadline:
                     raise
                 is_repeated = True
                 time.sleep(RETRY_SECONDS)
+                with contextlib.suppress(ConnectionFailed, RetryableError):
+                    self._metadata(None)
             except BrokerRefused as error:
-                if not (is_repeated and "TOPIC_ALREADY_EXISTS" in str(error)):
+                if not (is_repeated and done_before is not None and done_before in str(error)):
                     raise
                 return
             else:
@@ -132,20 +145,31 @@ class Admin:
         """Sets these settings of a topic that exists and leaves its others alone."""
         entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-        answer = self._client.incremental_alter_configs([resource], request_timeout=timeout)[resource]
-        self._result(answer, f"altering the settings of the topic {topic}", timeout)
+        self._change(
+            lambda: self._client.incremental_alter_configs([resource], request_timeout=timeout)[resource],
+            f"altering the settings of the topic {topic}",
+            timeout,
+        )
 
     def add_partitions(self, topic: str, assignment: list[list[int]], timeout: float = TIMEOUT_SECONDS) -> None:
         """Adds partitions with these replicas, the preferred leaders first, to a topic that exists."""
         count = len(self.partitions(topic)) + len(assignment)
         new = NewPartitions(topic, count, replica_assignment=assignment)
-        answer = self._client.create_partitions([new], operation_timeout=timeout, request_timeout=timeout)[topic]
-        self._result(answer, f"adding partitions to the topic {topic}", timeout)
+        self._change(
+            lambda: self._client.create_partitions([new], operation_timeout=timeout, request_timeout=timeout)[topic],
+            f"adding partitions to the topic {topic}",
+            timeout,
+            done_before="INVALID_PARTITIONS",
+        )
 
     def delete_topic(self, topic: str, timeout: float = TIMEOUT_SECONDS) -> None:
         """Deletes a topic and returns when the metadata no longer shows it."""
-        answer = self._client.delete_topics([topic], operation_timeout=timeout, request_timeout=timeout)[topic]
-        self._result(answer, f"deleting the topic {topic}", timeout)
+        self._change(
+            lambda: self._client.delete_topics([topic], operation_timeout=timeout, request_timeout=timeout)[topic],
+            f"deleting the topic {topic}",
+            timeout,
+            done_before="UNKNOWN_TOPIC_OR_PART",
+        )
         wait_until(lambda: topic not in self.topics(), timeout, f"the topic {topic} to be gone")
 
     def topic_id(self, topic: str, timeout: float = TIMEOUT_SECONDS) -> str:
@@ -200,6 +224,6 @@ def _as_ours(error: Any, what: str, address: str) -> Exception:
         return Unauthorised(f"not allowed: {text}; check the user and its ACLs")
     if error.name() in _NOT_REACHED:
         return ConnectionFailed(f"not reached: {text}; check the address and whether the brokers run")
-    if error.retriable() or error.name() in _LOST_ON_OUR_SIDE:
+    if error.retriable() or error.name() in _LOST_ON_OUR_SIDE | _STALE:
         return RetryableError(text)
     return BrokerRefused(text)

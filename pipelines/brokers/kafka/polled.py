@@ -7,6 +7,9 @@ poll before that, which holds while brokers lag by less than a poll. The first a
 compared: it may be the older of the two. Two changes within one poll are seen as one. `DescribeQuorum`, where the cluster
 lets us ask it, tells the active controller in the same way.
 
+A topic that nobody tells of need not be deleted: a ZooKeeper-mode broker that just started knows of none. It was, when nobody has told
+of it for REMOVED_AFTER_SECONDS; it was removed when it was first missing then.
+
 It cannot tell eligible replicas, unclean elections, controlled shutdowns or a controller's silence: those stay absent.
 
 Example: asked at 9.00 s and 10.00 s, orders/0 is led by 2 in epoch 4; asked at 11.00 s, answered at 11.01 s, by 3 in epoch 5:
@@ -32,6 +35,7 @@ from pipelines.domain.clock import Anchor
 from pipelines.domain.observations import ControlEvent
 
 POLL_SECONDS = 1.0
+REMOVED_AFTER_SECONDS = 30.0
 ANSWER_SECONDS = 2.0
 
 
@@ -40,10 +44,19 @@ class AdminPoll:
 
     name = "admin_poll"
 
-    def __init__(self, connection: Connection, clock: Anchor, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Anchor,
+        poll_seconds: float = POLL_SECONDS,
+        removed_after_seconds: float = REMOVED_AFTER_SECONDS,
+    ) -> None:
         self._cluster = Cluster(connection)
         self._clock = clock
         self._poll_seconds = poll_seconds
+        self._removed_after_us = int(removed_after_seconds * 1e6)
+        self._untold: dict[str, At] = {}
+        """By the id of a topic, the poll in which it was first missing."""
         self._state: MetadataState | None = None
         self._controller: tuple[int, int] | None = None
         self._asked_us = 0
@@ -94,13 +107,30 @@ class AdminPoll:
         controller = await self._active_controller()
         at = At(None, self._asked_before_us, self._clock.now_us())
         before, after = self._state, _state(metadata, self._state)
-        decisions = [] if before is None else [replace(one, eligible_replicas=None) for one in differences(before, after, at)]
+        decisions: list[Decision] = []
+        if before is not None:
+            decisions += self._removals(before, after, at)
+            decisions += [replace(one, eligible_replicas=None) for one in differences(before, after, at)]
         if controller is not None and self._controller is not None and controller[1] > self._controller[1]:
             node, previous = text(controller[0]), text(self._controller[0])
             event = ControlEvent.CONTROLLER_CHANGED
             decisions.append(at.decision(event, broker=node, leader=node, previous_leader=previous, term=controller[1]))
         self._state, self._controller = after, controller or self._controller
         self._asked_before_us, self._asked_us = self._asked_us or asked_us, asked_us
+        return decisions
+
+    def _removals(self, before: MetadataState, after: MetadataState, at: At) -> list[Decision]:
+        """What was deleted, once that is believed; until then the topics stay in the state as they were."""
+        missing = before.topics.keys() - after.topics.keys()
+        self._untold = {topic_id: self._untold.get(topic_id, at) for topic_id in missing}
+        decisions: list[Decision] = []
+        for topic_id, first in self._untold.items():
+            name = before.topics[topic_id]
+            is_anew = name in after.topics.values()
+            if is_anew or at.ended_at_us - first.ended_at_us >= self._removed_after_us:
+                decisions += [replace(one, eligible_replicas=None) for one in before.remove_topic(topic_id, first)]
+            else:
+                after.topics[topic_id], after.partitions[topic_id] = name, before.partitions[topic_id]
         return decisions
 
     async def _active_controller(self) -> tuple[int, int] | None:

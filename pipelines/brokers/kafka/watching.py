@@ -5,8 +5,11 @@ high watermark and the leader's epoch, OffsetForLeaderEpoch for where an old epo
 nothing else. A topic that we may not describe is not in the metadata; one for which the right is taken away answers
 TOPIC_AUTHORIZATION_FAILED.
 
-Example: `positions("2", {Shard("orders", "0"): 5}, deadline)` is one ListOffsets request to broker 2 with
-current_leader_epoch 5; a leader of epoch 6 answers FENCED_LEADER_EPOCH: REJECTED, clients' view is old.
+Example: `positions("2", {Shard("orders", "0"): 5}, deadline)` is one ListOffsets request to broker 2 with current_leader_epoch 5. A
+broker that is in epoch 6 answers FENCED_LEADER_EPOCH: our question was old, and says nothing of the partition, so it is asked again
+without an epoch. (In ZooKeeper mode the epoch rises with each change of the ISR that the controller makes.) A leader that does not
+know yet how far records are committed answers OFFSET_NOT_AVAILABLE, in the epoch that was asked for: it leads, and takes writes; ACKED,
+without a position.
 """
 
 import functools
@@ -20,6 +23,9 @@ from pipelines.brokers.kafka.metadata import PartitionInfo, TopicPartition
 from pipelines.brokers.kafka.wire import ConnectionLost, NoAnswer, WireError
 from pipelines.domain.observations import Outcome
 
+ANY_EPOCH = -1
+OLD_QUESTION = "FENCED_LEADER_EPOCH"
+LEADS_ALREADY = "OFFSET_NOT_AVAILABLE"
 NOT_KNOWN_THERE = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"})
 
 
@@ -46,13 +52,19 @@ class KafkaWatch:
 
     async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Reply[dict[Shard, Position]]:
         """See `Watchable.positions`."""
-        which = {_partition(shard): -1 if term is None else term for shard, term in shards.items()}
+        which = {_partition(shard): ANY_EPOCH if term is None else term for shard, term in shards.items()}
         try:
             answer = await self._cluster.list_offsets(int(broker), which, deadline)
+            offsets, received_ns = dict(answer.body), answer.received_ns
+            old = [one for one, offset in offsets.items() if offset.error == OLD_QUESTION and which[one] != ANY_EPOCH]
+            if old:
+                which |= dict.fromkeys(old, ANY_EPOCH)
+                answer_to_old = await self._cluster.list_offsets(int(broker), dict.fromkeys(old, ANY_EPOCH), deadline)
+                offsets, received_ns = offsets | answer_to_old.body, answer_to_old.received_ns
         except WireError as error:
             raise _failed(error) from error
-        body = {shard: _position(answer.body.get(_partition(shard))) for shard in shards}
-        return Reply(body, answer.sent_ns, answer.received_ns)
+        body = {shard: _position(offsets.get(one), which[one]) for shard in shards for one in [_partition(shard)]}
+        return Reply(body, answer.sent_ns, received_ns)
 
     async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Reply[dict[Shard, TermEnd]]:
         """See `Watchable.term_ends`."""
@@ -92,9 +104,11 @@ def _view(info: PartitionInfo, topic_id: str | None) -> ShardView:
     return ShardView(leader, info.leader_epoch, _texts(info.isr), _texts(info.replicas), topic_id)
 
 
-def _position(offset: Offset | None) -> Position:
+def _position(offset: Offset | None, asked_epoch: int) -> Position:
     if offset is None:
         return Position(Outcome.REJECTED, code="NOT_IN_ANSWER")
+    if offset.error == LEADS_ALREADY:
+        return Position(Outcome.ACKED, None, None if asked_epoch == ANY_EPOCH else asked_epoch, offset.error)
     if offset.error is not None:
         return Position(of_read(offset.error), code=offset.error, is_unknown=offset.error in NOT_KNOWN_THERE)
     return Position(Outcome.ACKED, offset.offset, offset.leader_epoch)

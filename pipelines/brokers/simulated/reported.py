@@ -6,7 +6,6 @@ same, and knows nothing of where it comes from. All instants are microseconds on
 Example: `judge(history, derive(...))` judges the domain alone, `judge_reported(history, facts, reported)` what Spark made of it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipelines.domain.controllers import ControllerWindow
@@ -16,7 +15,7 @@ from pipelines.domain.facts import Partition, Stream
 from pipelines.domain.findings import Finding
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.ledger import Ledger
-from pipelines.domain.sequences import Range
+from pipelines.domain.sequences import Range, common
 from pipelines.domain.views import Key
 
 
@@ -134,7 +133,8 @@ class Found:
     acked_to_us: int | None
     first_position: int | None
     last_position: int | None
-    reason: str | None = None
+    reason: str | None
+    acked_records: int
 
     @classmethod
     def of(cls, one: Loss) -> "Found":
@@ -153,35 +153,30 @@ class Found:
             one.first_position,
             one.last_position,
             one.reason,
+            one.acked_records,
         )
 
     def sequences(self, ledger: Ledger) -> Range | None:
-        """The first and the last record that it is about: issued, acknowledged and stored as it says. None: there are none such."""
+        """The first and the last record that it is about: so many, from one to another place. None: there are none such."""
         firsts = (
-            sequence
+            run.first_sequence + ((self.acked_from_us or 0) - run.started_at_us) // max(1, run.period_us)
             for run in ledger.runs
-            for sequence in _near(run.first_sequence, run.last_sequence, (self.acked_from_us or 0) - run.started_at_us, run.period_us)
-            if run.issued_us(sequence) == self.acked_from_us and run.position(sequence) == self.first_position
+            if run.started_at_us <= (self.acked_from_us or 0)
         )
-        lasts = (
-            sequence
-            for run in ledger.runs
-            for sequence in _near(
-                run.first_sequence,
-                run.last_sequence,
-                (self.acked_to_us or 0) - run.latency_us_max - run.started_at_us,
-                run.period_us,
-            )
-            if run.acked_by_us(sequence) == self.acked_to_us and run.position(sequence) == self.last_position
-        )
-        first, last = next(firsts, None), max(lasts, default=None)
-        return None if first is None or last is None else (first, last)
+        begun = [(first, 2**62) for first in firsts if _is_at(ledger, first, self.acked_from_us, self.first_position)]
+        left = self.acked_records
+        for first, last in common(ledger.sequences, begun[:1]):
+            if last - first + 1 >= left:
+                end = first + left - 1
+                return (begun[0][0], end) if ledger.position(end) == self.last_position else None
+            left -= last - first + 1
+        return None
 
 
-def _near(first: int, last: int, since_us: int, period_us: int) -> Iterator[int]:
-    sequence = first + since_us // max(1, period_us)
-    if first <= sequence <= last:
-        yield sequence
+def _is_at(ledger: Ledger, sequence: int, issued_us: int | None, position: int | None) -> bool:
+    """Whether a record was issued at an instant and stored at a place."""
+    is_acked = bool(common(ledger.sequences, [(sequence, sequence)]))
+    return is_acked and ledger.issued_us(sequence) == issued_us and ledger.position(sequence) == position
 
 
 @dataclass(frozen=True, slots=True)
