@@ -130,3 +130,12 @@ def test_a_judgement_sees_what_is_wrong() -> None:
 
     assert found.violations
     assert "WRONG seed 1000" in table(found, Judgement(), 1, 0.1)
+
+
+def test_a_judgement_sees_what_is_too_wide_and_says_nothing_of_few() -> None:
+    wide, few = Judgement(), Judgement()
+    wide.widths["write", "hung"] = [(1_201, 1_200)] * 60 + [(100, 1_200)] * 40
+    few.widths["write", "hung"] = [(1_201, 1_200)] * 60
+
+    assert [text.partition(":")[0] for text in wide.too_wide()] == ["all kinds, hung", "write, hung"]
+    assert few.too_wide() == []
