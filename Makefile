@@ -14,12 +14,12 @@ FAST := "not spark and not system and not browser and not soak"
 # What starts clusters and browsers has the machine for itself; the rest waits more than it works.
 SIDE_BY_SIDE := -n 2 --dist loadfile
 
-.PHONY: help setup lock lock-jars demo test test-fast truth drills lint bench soak clean
+.PHONY: help setup lock lock-jars demo test test-fast truth truth-spark drills lint bench soak clean
 
 help: ## print this help
 	@echo "Lastack measures the RTO and RPO of message brokers."; echo
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
-	  | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	  | while IFS=$$'\t' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 	@echo; echo '  Flags pass through ARGS: make demo ARGS="--once --json out.json"'
 
 setup: ## make .venv from the locked, hash-checked list; quick when it is made
@@ -48,6 +48,9 @@ test-fast: setup ## the tests without brokers, Spark or browser (60 s)
 
 truth: setup ## hold 10,000 simulated outages against their truth (about a minute, no Spark)
 	@$(PY) -m pipelines.brokers.simulated $(ARGS)
+
+truth-spark: setup ## hold 1,000 simulated outages, sent through the whole Spark pipeline, against their truth (some minutes)
+	@$(PY) -m pipelines.truth $(ARGS)
 
 drills: setup ## hurt real clusters in every way we know and judge what we say of it (an hour; goes on where it was stopped)
 	@$(PY) -m pipelines drill all $(ARGS)

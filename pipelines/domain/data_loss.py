@@ -45,7 +45,7 @@ from pipelines.domain.windows import LEADER_UNAVAILABLE, PartitionWindow
 
 __all__ = ["DELETED_BY_POLICY", "LOST", "NOT_STORED", "PRESENT", "STRANDED", "UNCHECKABLE", "Loss", "acked_runs", "losses"]
 
-RULE_VERSION = "loss-5"
+RULE_VERSION = "loss-6"
 
 PRESENT = "PRESENT"
 LOST = "LOST"
@@ -443,7 +443,10 @@ def _committed_loss(facts: Facts, windows: list[PartitionWindow], one: EpochEnd)
     """Committed records of a partition that we do not write to: the sampled high watermarks bound number and span."""
     stream = Stream(one.resource, one.shard, Kind.DURABLE_WRITE, Lane.WATCH, one.prober_id)
     last = number(one.high_watermark_max)
-    window = next((each for each in windows if each.partition == stream.partition and each.term_after == one.new_term), None)
+    # Epochs begin anew with a topic that was made anew: of the windows that ended in this one the last that had begun by then.
+    of_epoch = [each for each in windows if each.partition == stream.partition and each.term_after == one.new_term]
+    begun = [each for each in of_epoch if each.start.low is None or each.start.low <= one.ended_at_us]
+    window = max(begun, key=lambda each: each.start.high or 0, default=None)
     return Loss(
         stream,
         one.boot_id,

@@ -89,7 +89,7 @@ class Facts:
     blinds: list[Blind] = field(default_factory=list)
     broker_metrics: list[BrokerMetrics] = field(default_factory=list)
     clocks: Clocks = field(default_factory=Clocks)
-    inexact: frozenset[Named] = frozenset()
+    stamps: dict[Named, tuple[int, int]] = field(default_factory=dict)
     partition_events: dict[Partition, list[Control]] = field(default_factory=dict)
     broker_events: dict[str, list[Control]] = field(default_factory=dict)
     told: dict[Partition, list[LeaderSeen]] = field(default_factory=dict)
@@ -125,14 +125,19 @@ class Facts:
                 facts.under_min_isr.setdefault(Partition(look.resource, look.shard), []).append(look)
         controls = _one_source(sorted_by_record[Control.record])
         facts.clocks = Clocks.of((run for of in facts.probes.values() for run in of), sorted_by_record[ClockSeen.record], controls)
-        facts.inexact = frozenset(_name(one) for one in controls if one.ended_at_us - one.started_at_us >= EXACT_US)
+        facts.stamps = {_name(one): (one.started_at_us, one.ended_at_us) for one in controls}
         facts.controls = placed(controls, facts.clocks)
         facts.index()
         return facts
 
     def is_exact(self, event: Control) -> bool:
         """Whether an event is one stamp of the control plane's, to the ms, so that it is one decision and hides no other."""
-        return _name(event) not in self.inexact
+        since, until = self.stamp(event)
+        return until - since < EXACT_US
+
+    def stamp(self, event: Control) -> tuple[int, int]:
+        """The instants of an event as its source stamped them, by whatever clock."""
+        return self.stamps.get(_name(event), (event.started_at_us, event.ended_at_us))
 
     def index(self) -> None:
         """Files everything under what it is about."""

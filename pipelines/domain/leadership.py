@@ -36,7 +36,7 @@ from pipelines.domain.windows import (
     was_served,
 )
 
-RULE_VERSION = "leader-6"
+RULE_VERSION = "leader-7"
 
 
 def leader_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences: Sequence[Absence]) -> Iterator[PartitionWindow]:
@@ -51,19 +51,20 @@ def leader_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abs
 
 def taken_over(facts: Facts, partition: Partition, change: Control, broker_absences: Sequence[Absence]) -> tuple[Bounds, Control]:
     """When a partition was served again after a change of leader, and the change by which it was."""
-    answers = facts.answers.get(partition, [])
-    changes = leader_changes(facts, partition)
-    end, takeover, _ = _Partition(facts, partition, [], answers, broker_absences).end_of(change, changes[changes.index(change) + 1 :])
+    one = _Partition(facts, partition, [], facts.answers.get(partition, []), broker_absences)
+    changes, removed = next((changes, removed) for changes, removed in one.eras() if change in changes)
+    end, takeover, _ = one.end_of(change, changes[changes.index(change) + 1 :], removed)
     return end, takeover
 
 
 def leader_changes(facts: Facts, partition: Partition) -> list[Control]:
     """The control plane's events that changed the leader of a partition, in order of time."""
-    return [
-        event
-        for event in facts.partition_events.get(partition, ())
-        if event.event == ControlEvent.PARTITION_CHANGED and event.leader != event.previous_leader
-    ]
+    return [event for event in facts.partition_events.get(partition, ()) if is_leader_change(event)]
+
+
+def is_leader_change(event: Control) -> bool:
+    """Whether an event changed the leader of a partition."""
+    return event.event == ControlEvent.PARTITION_CHANGED and event.leader != event.previous_leader
 
 
 @dataclass(slots=True)
@@ -78,12 +79,26 @@ class _Partition:
 
     def by_change(self) -> Iterator[PartitionWindow]:
         """Windows that ended with a change of leader."""
-        changes = leader_changes(self.facts, self.partition)
+        for changes, removed in self.eras():
+            yield from self._by_change(changes, removed)
+
+    def eras(self) -> Iterator[tuple[list[Control], Control | None]]:
+        """The changes of leader of each topic that had the partition's name, and its removal: epochs begin anew with each."""
+        changes: list[Control] = []
+        for event in self.facts.partition_events.get(self.partition, ()):
+            if event.event == ControlEvent.PARTITION_REMOVED:
+                yield changes, event
+                changes = []
+            elif is_leader_change(event):
+                changes.append(event)
+        yield changes, None
+
+    def _by_change(self, changes: list[Control], removed: Control | None) -> Iterator[PartitionWindow]:
         while changes:
             change, *changes = changes
             if change.previous_leader is None:
                 continue  # the end of a leaderless span that began before the first event
-            end, takeover, changes = self.end_of(change, changes)
+            end, takeover, changes = self.end_of(change, changes, removed)
             absence = self._absence(change.previous_leader, at(change))
             if absence and was_served(self.answers, absence.start, at(change)):
                 absence = None
@@ -169,13 +184,15 @@ class _Partition:
         covering = (one for one in self.absences if one.broker == broker and one.covers(instant))
         return max(covering, key=lambda one: one.start.high or 0, default=None)
 
-    def end_of(self, change: Control, later: list[Control]) -> tuple[Bounds, Control, list[Control]]:
+    def end_of(self, change: Control, later: list[Control], removed: Control | None) -> tuple[Bounds, Control, list[Control]]:
         """When it was served again, by whose takeover, and the changes after that one."""
         takeover = change
         low: int | None = None
         while True:
             following = later[0] if later else None
-            answered = None if takeover.leader is None else self._first_answer(takeover, following)
+            answered = None if takeover.leader is None else self._first_answer(takeover, following, removed)
+            if answered is None and following is None and removed is not None:
+                answered = self._first_good_from(removed)  # nobody asked in time: what answers next is another topic of its name
             if answered is not None or following is None or (takeover.leader is not None and not self.answers):
                 # Where nobody asks, changes cannot be told apart.
                 return Bounds(takeover.started_at_us if low is None else low, answered), takeover, later
@@ -193,20 +210,26 @@ class _Partition:
         spans = ((one.earliest_decided_us, one.last_bad_issued_us) for _, one in self.seen if len(one.pieces) == 1)
         return any(begin <= takeover.ended_at_us and end >= following.started_at_us for begin, end in spans)
 
-    def _first_answer(self, takeover: Control, following: Control | None) -> int | None:
+    def _first_answer(self, takeover: Control, following: Control | None, removed: Control | None) -> int | None:
         """The first answer of the leader that took over, before another change; also to the question where the old epoch ended."""
         ends = (one for one in self.facts.ends.get(self.partition, ()) if self._is_of(one, takeover))
         # One that hung may answer as a leader long after another was elected.
         told = [one.ended_at_us for one in ends if following is None or one.ended_at_us <= following.ended_at_us]
-        answered = self._first_good(takeover, following)
+        answered = self._first_good(takeover, following, removed)
         return min([*told, *([] if answered is None else [answered])], default=None)
 
     def _is_of(self, end: EpochEnd, takeover: Control) -> bool:
         return end.leader == takeover.leader and end.new_term == takeover.term and end.ended_at_us >= takeover.started_at_us
 
-    def _first_good(self, takeover: Control, following: Control | None) -> int | None:
+    def _first_good_from(self, removed: Control) -> int | None:
+        decided = (run.first_decided_at_us for run in self.answers if is_good(run))
+        return next((at for at in decided if at >= removed.started_at_us), None)
+
+    def _first_good(self, takeover: Control, following: Control | None, removed: Control | None) -> int | None:
         for run in self.answers:
             if not is_good(run) or run.first_decided_at_us < takeover.started_at_us:
+                continue
+            if removed is not None and run.first_decided_at_us > removed.ended_at_us:
                 continue
             if takeover.term is not None and run.term is not None:
                 is_his = run.term >= takeover.term and (following is None or following.term is None or run.term < following.term)

@@ -94,8 +94,11 @@ class Evidence:
         if one.window == WINDOW_UNDER_MIN_ISR:
             return Recovery(UNDER_MIN_ISR, None)
         kind = Kind.DURABLE_WRITE if one.window == ACKS_ALL_STALLED else Kind.LEADER
-        codes = one.seen.codes if one.seen else ()
-        return self._explained(Span(one.partition, kind, one.start, one.end, one.leader_before, codes))
+        span = Span(one.partition, kind, one.start, one.end, one.leader_before, one.seen.codes if one.seen else ())
+        if one.window == ACKS_ALL_STALLED and one.broker != one.leader_before:
+            # It says itself for whom its writes waited; several of them may have waited for several brokers at a time.
+            return self._waited(one, span)
+        return self._explained(span)
 
     def _explained(self, span: Span) -> Recovery:
         change = self._leader_change(span)
@@ -104,14 +107,17 @@ class Evidence:
         if span.kind == Kind.DURABLE_WRITE:
             stall = self._stall(span)
             if stall is not None:
-                if any(one.broker == stall.broker and one.covers(stall.start) for one in self.laggards):
-                    return Recovery(ISR_MEMBER_SLOW, stall.broker)
-                return self._fenced(ISR_MEMBER_DEAD, stall.broker, span)
+                return self._waited(stall, span)
             if MIN_ISR_CODES.intersection(span.codes):
                 return Recovery(UNDER_MIN_ISR, None)
         if self._is_absent(span.leader, span.start):
             return self._fenced(LEADER_FAILED, span.leader, span)
         return Recovery(UNKNOWN, None)
+
+    def _waited(self, stall: PartitionWindow, span: Span) -> Recovery:
+        if any(one.broker == stall.broker and one.covers(stall.start) for one in self.laggards):
+            return Recovery(ISR_MEMBER_SLOW, stall.broker)
+        return self._fenced(ISR_MEMBER_DEAD, stall.broker, span)
 
     def _fenced(self, cause: str, broker: str | None, span: Span) -> Recovery:
         event = self._fencing(span, broker)

@@ -3,7 +3,9 @@
 A leader acknowledges acks=all once every member of the ISR has the record. While a member is dead or hung (or too slow: `laggards`),
 and the controller or the leader has not yet dropped it from the ISR, nothing is acknowledged, although the leader serves. The rule:
 while a broker that is not serving (see `brokers`) is in the ISR of a partition that it does not lead, its acks=all writes are stalled.
-The window begins with the absence; it ends when the change without that broker has reached the leader, or when the broker serves again.
+The window begins with the absence, however exactly the writes themselves say when they stopped: they may have waited for somebody else
+before, of whom nobody knows (a broker that led nothing and came back in time). It ends when the change without that broker has reached
+the leader, or when the broker serves again.
 
 The change is decided at the controller and felt at the leader. Where decisions are read from the metadata log, other partitions of the
 same leader say when: a leader takes the log in order, so when acks=all writes of one of them go on after a change in the same batch or
@@ -68,7 +70,7 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 partition,
                 evidence_of(found),
                 absence.broker,
-                _start(absence, seen, broker_absences),
+                absence.start,
                 at_latest(end, seen),
                 state.leader,
                 state.leader,
@@ -77,12 +79,6 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 proof_of(absence, removal),
                 seen,
             )
-
-
-def _start(absence: Absence, seen: Outage | None, broker_absences: Sequence[Absence]) -> Bounds:
-    """With the absence; more exactly where the partition's own writes stopped for no other absent broker."""
-    is_alone = not any(one.broker != absence.broker and one.covers(absence.start) for one in broker_absences)
-    return (absence.start.intersection(seen.start) if seen and is_alone else None) or absence.start
 
 
 def _is_durable(stream: Stream) -> bool:
@@ -100,26 +96,28 @@ def _removal(facts: Facts, absence: Absence, partition: Partition) -> Control | 
 
 
 Batch = tuple[str | None, int, int, int]
-"""What decisions of one batch share: the writer, the instants that its one stamp stands for, and when it was seen."""
+"""What decisions of one batch share: the writer, its one stamp, and when it was seen. Not the instants that the stamp stands for: where
+nothing bounds the writer's clock all that was seen by one look has the same."""
 
 
 @dataclass(slots=True)
 class _Followed:
     """By when leaders had certainly followed the metadata log, and how far: (leader, change, instant), asked again and again."""
 
+    facts: Facts
     by_stamp: dict[tuple[str, Batch], int] = field(default_factory=dict)
     by_offset: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     by_change: dict[Control, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, releases: Iterable[tuple[str, Control, int]]) -> "_Followed":
+    def of(cls, facts: Facts, releases: Iterable[tuple[str, Control, int]]) -> "_Followed":
         """Sorted so that a question takes no longer for ten thousand partitions than for ten."""
-        found = cls()
+        found = cls(facts)
         for leader, change, by_us in releases:
             found.by_change[change] = min(by_us, found.by_change.get(change, by_us))
             if change.source not in FOLLOWED_IN_ORDER:
                 continue
-            key = (leader, _batch(change))
+            key = (leader, _batch(facts, change))
             found.by_stamp[key] = min(by_us, found.by_stamp.get(key, by_us))
             found.by_offset.setdefault(leader, []).append((_offset(change), by_us))
         for leader, offsets in found.by_offset.items():
@@ -136,7 +134,7 @@ class _Followed:
         offsets = self.by_offset.get(leader, [])
         index = bisect_left(offsets, (_offset(change), -1)) if change.position is not None else len(offsets)
         later = offsets[index][1] if index < len(offsets) else None
-        return min(known(later, self.by_stamp.get((leader, _batch(change)))), default=None)
+        return min(known(later, self.by_stamp.get((leader, _batch(self.facts, change)))), default=None)
 
 
 def _followed(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absence) -> _Followed:
@@ -156,12 +154,14 @@ def _followed(facts: Facts, durable: dict[Partition, list[Seen]], absence: Absen
             if change.leader is not None and absence.covers(at(change)):
                 answered = (run.first_decided_at_us for run in facts.answers.get(partition, ()) if _is_answer(run, change))
                 found += [(change.leader, change, by) for by in list(answered)[:1]]
-    return _Followed.of(found)
+    return _Followed.of(facts, found)
 
 
 def _is_answer(run: Probes, change: Control) -> bool:
     """Whether a run shows that the leader named by a change has followed it."""
-    return is_good(run) and run.leader == change.leader and run.term is not None and run.term == change.term
+    # In a topic of the same name that was deleted before, the same leader may have led in an epoch of the same number.
+    is_after = run.first_decided_at_us >= change.started_at_us
+    return is_after and is_good(run) and run.leader == change.leader and run.term is not None and run.term == change.term
 
 
 def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Control, followed: _Followed) -> Bounds:
@@ -180,8 +180,8 @@ def _reached(facts: Facts, absence: Absence, partition: Partition, removal: Cont
     return Bounds(low, min(shown, default=None))
 
 
-def _batch(event: Control) -> Batch:
-    return event.stamped_by, event.started_at_us, event.ended_at_us, event.seen_at_us
+def _batch(facts: Facts, event: Control) -> Batch:
+    return event.stamped_by, *facts.stamp(event), event.seen_at_us
 
 
 def _offset(event: Control) -> int:

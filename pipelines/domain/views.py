@@ -30,7 +30,7 @@ from pipelines.domain.observations import Lane, Outcome, Probes
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.windows import was_served
 
-RULE_VERSION = "service-1"
+RULE_VERSION = "service-2"
 
 Key = tuple[str, str, str, str]
 """Resource, shard, kind and lane: what several probers may ask for."""
@@ -216,9 +216,9 @@ def _looked(facts: Facts, stream: Stream, window: ServiceWindow, first: Stream) 
 
 
 def _has_looked(runs: list[Probes], start: Bounds, end: Bounds) -> bool:
-    """Whether a valid probe was issued while the span certainly lasted; while it may have lasted, where it is not certain at all."""
+    """Whether a valid probe was issued while the span certainly lasted, or, where that is less than a period, while it may have."""
     begin, until = start.high, end.low
-    if begin is None or until is None or until < begin:
+    if begin is None or until is None or until - begin < max((run.period_us for run in runs), default=0):
         begin, until = start.low, end.high
     return any(
         run.outcome != Outcome.VOID

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.brokers.simulated import simulate
+from pipelines.brokers.simulated import Fault, Scenario, simulate
 from pipelines.brokers.simulated.reading import READABLE_US_MAX
 from pipelines.domain.derivation import Explained, derive
 from pipelines.domain.facts import Facts
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.phases import Phases, Recovery, _ordered, phases
+from pipelines.domain.windows import ACKS_ALL_STALLED
 from pipelines.silver import events, outage_windows
 from tests.scenes import Scene, lasting_ms, ms, stream
 from tests.strategies import SEEDS
@@ -146,6 +147,16 @@ def test_a_controller_whose_clock_is_off_is_not_believed() -> None:
     scene = killed().changed("w/0", 9050, ("2", "3"), ("123", "13")).fenced("2", -51_000)
 
     assert explained(scene).recovery.fenced is None
+
+
+def test_writes_that_wait_for_two_dead_members_have_a_window_for_each() -> None:
+    faults = (Fault("kill", "2", 10_000_000, 30_000_000), Fault("kill", "3", 12_000_000, 30_000_000))
+    derivation = derive(Facts.of(simulate(5, Scenario(faults=faults)).observations), [])
+    stalls = [(window, why) for window, why in derivation.windows if window.window == ACKS_ALL_STALLED]
+
+    assert {window.broker for window, _ in stalls} == {"2", "3"}
+    assert all((why.cause, why.broker) == ("isr_member_dead", window.broker) for window, why in stalls)
+    assert all(why.elected is None for _, why in stalls), "nobody is elected for want of a follower"
 
 
 def test_a_window_is_explained_like_an_outage() -> None:

@@ -55,6 +55,15 @@ def test_what_others_say_of_an_outage(timelines: tuple[tuple[str, str], ...], ex
     assert agreement(*timelines) == expected
 
 
+def test_who_asked_just_before_and_just_after_an_instant_has_looked() -> None:
+    """A run that ends with a change of leader and the next one leave no probe in what was certainly a few ms."""
+    made = scene(("a", UP + "XX" + UP)).stream("t/0", "write", ("G" * 41, "1"), ("G" * 41, "2"), prober="b", begin_ms=0.5)
+    found, services = derived(made)
+
+    assert [str(view.agreement) for view in found["a"]] == ["alone"]
+    assert services == []
+
+
 def test_of_a_prober_that_nobody_accompanies_nothing_is_said() -> None:
     assert derived(scene(("a", SEEN))) == ({}, [])
 

@@ -15,7 +15,7 @@ Pure: no clock, no I/O; time is whole microseconds; the seed reproduces a histor
 """
 
 from pipelines.brokers.simulated.history import History, simulate
-from pipelines.brokers.simulated.judge import Judgement, judge
+from pipelines.brokers.simulated.judge import Judgement, judge, judge_reported
 from pipelines.brokers.simulated.scenario import Fault, Scenario, random_scenario
 
-__all__ = ["Fault", "History", "Judgement", "Scenario", "judge", "random_scenario", "simulate"]
+__all__ = ["Fault", "History", "Judgement", "Scenario", "judge", "judge_reported", "random_scenario", "simulate"]

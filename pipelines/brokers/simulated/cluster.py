@@ -5,7 +5,7 @@ log takes it out of every ISR and names new leaders, the fencing follows. A part
 until it returns, or, where unclean elections are allowed, until another replica is elected. A broker that leaves in order hands
 its partitions over before it stops. A broker that returns is unfenced, takes the log in and joins the ISRs. Decisions reach each
 broker and each client later, each at its own instant; only a move in order is followed by all brokers at once, so that it leaves
-no gap but the clients' own.
+no gap but the clients' own. A topic that is deleted has no leader until it is made anew, with epochs and positions from 0.
 
 Example: broker 2 killed at 10 s with a session of 9 s is fenced at about 18 s; every broker that is up follows within milliseconds.
 """
@@ -39,6 +39,14 @@ class Version:
     term: int
     isr: tuple[str, ...]
     is_unclean: bool = False
+    topic: int = 0
+    """How often the topic had been made anew."""
+    is_removed: bool = False
+
+
+def topic_id(partition: Partition, topic: int) -> str:
+    """The identity of a topic that was made anew so often."""
+    return f"{partition.resource}#{topic}"
 
 
 @dataclass(slots=True)
@@ -111,7 +119,19 @@ class Cluster(Controlled):
     """The cluster. `run` plays a scenario's faults on some partitions and returns the trace."""
 
     decides = frozenset(
-        {"_fence", "_unfence", "_register", "_shrink", "_expand", "_elect_unclean", "_rebalance", "_terminate", "_exit"}
+        {
+            "_fence",
+            "_unfence",
+            "_register",
+            "_shrink",
+            "_expand",
+            "_elect_unclean",
+            "_rebalance",
+            "_terminate",
+            "_exit",
+            "_recreate",
+            "_make",
+        }
     )
 
     def __init__(self, scenario: Scenario, rng: random.Random, partitions: dict[Partition, tuple[str, ...]]) -> None:
@@ -190,6 +210,21 @@ class Cluster(Controlled):
                 moves[partition] = (broker, version.isr, False)
         if moves:
             self._move(moves)
+
+    def _recreate(self, topic: str, away_us: int) -> None:
+        batch = self._next_batch()
+        for partition, version in list(self._of_topic(topic)):
+            state = Version(batch, self.now_us, None, version.term, (), topic=version.topic, is_removed=True)
+            self.trace.versions[partition].append(state)
+            self._record(
+                ControlEvent.PARTITION_REMOVED,
+                **self._place(partition, version),
+                previous_leader=version.leader,
+                term=version.term,
+                previous_isr=version.isr,
+            )
+        self._follow(batch)
+        self._at(self.now_us + away_us, self._make, topic)
 
     # --- what follows from them ---------------------------------------------------------------------------------------
 
@@ -280,6 +315,32 @@ class Cluster(Controlled):
         if any(len(version.isr) < len(self.trace.replicas[partition]) for partition, version in self._current()):
             self._after(self.scenario.run_us // 2, self.scenario.run_us, self._expand)
 
+    def _make(self, topic: str) -> None:
+        """Makes a topic that was deleted anew, as soon as every partition of it can have a leader."""
+        places = [one for one in self.trace.replicas if one.resource == topic]
+        able = {
+            partition: [one for one in self.trace.replicas[partition] if one not in self._fenced and self._is_up(one)]
+            for partition in places
+        }
+        if not all(able.values()):
+            self._after(self.scenario.run_us // 2, self.scenario.run_us, self._make, topic)
+            return
+        batch = self._next_batch()
+        for partition in places:
+            number = self.trace.versions[partition][-1].topic + 1
+            version = Version(batch, self.now_us, able[partition][0], 0, tuple(sorted(able[partition])), topic=number)
+            self.trace.versions[partition].append(version)
+            self._record(
+                ControlEvent.PARTITION_CREATED,
+                **self._place(partition, version),
+                leader=version.leader,
+                term=version.term,
+                isr=version.isr,
+                replicas=self.trace.replicas[partition],
+            )
+        self._follow(batch)
+        self._after(self._soon_us, 3 * self._soon_us, self._expand)
+
     def _look_for_unclean(self) -> None:
         if self.scenario.is_unclean_allowed and any(version.leader is None for _, version in self._current()):
             self._at(self.now_us + self.scenario.unclean_after_us, self._elect_unclean)
@@ -299,11 +360,18 @@ class Cluster(Controlled):
         """Decides changes as one batch, which each broker and client follows when it comes to know of it."""
         batch = self._decide(changes)
         if batch is not None:
-            for broker in self.scenario.brokers:
-                self._after(500, self._soon_us, self._apply, broker, batch)
-            for client in self.scenario.clients:
-                self._after(500, self.scenario.lambda_us // 2, self._tell, client, batch)
+            self._follow(batch)
         return batch
+
+    def _follow(self, batch: int) -> None:
+        for broker in self.scenario.brokers:
+            self._after(500, self._soon_us, self._apply, broker, batch)
+        for client in self.scenario.clients:
+            self._after(500, self.scenario.lambda_us // 2, self._tell, client, batch)
+
+    def _next_batch(self) -> int:
+        self.trace.decided.append(self.now_us)
+        return len(self.trace.decided) - 1
 
     def _move(self, changes: Changes) -> int:
         """Moves leaders in order: all brokers follow at once, clients at the same time or noticeably later. Returns when all know."""
@@ -332,15 +400,14 @@ class Cluster(Controlled):
                 real[partition] = (before, leader, isr, is_unclean)
         if not real:
             return None
-        batch = len(self.trace.decided)
-        self.trace.decided.append(self.now_us)
+        batch = self._next_batch()
         for partition, (before, leader, isr, is_unclean) in sorted(real.items()):
             term = before.term + (leader != before.leader)
-            self.trace.versions[partition].append(Version(batch, self.now_us, leader, term, isr, is_unclean))
+            version = Version(batch, self.now_us, leader, term, isr, is_unclean, before.topic)
+            self.trace.versions[partition].append(version)
             self._record(
                 ControlEvent.PARTITION_CHANGED,
-                resource=partition.resource,
-                shard=partition.shard,
+                **self._place(partition, version),
                 leader=leader,
                 previous_leader=before.leader,
                 term=term,
@@ -373,7 +440,14 @@ class Cluster(Controlled):
 
     def _current(self) -> Iterator[tuple[Partition, Version]]:
         for partition, versions in self.trace.versions.items():
-            yield partition, versions[-1]
+            if not versions[-1].is_removed:
+                yield partition, versions[-1]
+
+    def _of_topic(self, topic: str) -> Iterator[tuple[Partition, Version]]:
+        return ((partition, version) for partition, version in self._current() if partition.resource == topic)
+
+    def _place(self, partition: Partition, version: Version) -> dict[str, Any]:
+        return {"resource": partition.resource, "shard": partition.shard, "topic_id": topic_id(partition, version.topic)}
 
     def _is_up(self, broker: str) -> bool:
         return self.trace.states[broker].last == UP

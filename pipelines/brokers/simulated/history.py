@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from pipelines.brokers.simulated.cluster import CANARY, WATCH, Cluster, Trace
+from pipelines.brokers.simulated.cluster import CANARY, WATCH, Cluster, Trace, topic_id
 from pipelines.brokers.simulated.hosts import HostClocks, book_of_answers, book_of_probes
 from pipelines.brokers.simulated.logs import Log, Record, cuts_of
 from pipelines.brokers.simulated.observers import Observer, leader_seen, probers, watch
 from pipelines.brokers.simulated.probing import Probing
 from pipelines.brokers.simulated.quorum import UP
 from pipelines.brokers.simulated.reading import controls
-from pipelines.brokers.simulated.scenario import PROBER, Scenario, random_scenario
+from pipelines.brokers.simulated.scenario import DURABLE_TOPIC, PROBER, USER_TOPIC, WRITE_TOPIC, Scenario, random_scenario
 from pipelines.brokers.simulated.service import Down, Service
 from pipelines.brokers.simulated.writing import Pen
 from pipelines.domain.facts import Partition, Stream
@@ -40,7 +40,6 @@ from pipelines.domain.observations import (
 
 ANSWER_US = 5_000
 CLUSTER_ID = "simulated"
-WRITE_TOPIC, DURABLE_TOPIC, USER_TOPIC = "canary-write", "canary-durable", "orders"
 
 
 @dataclass(slots=True)
@@ -55,7 +54,13 @@ class Truth:
     lanes: dict[Stream, list[Down]] = field(default_factory=dict)
     leaderless: dict[Partition, list[Down]] = field(default_factory=dict)
     stalled: dict[tuple[Partition, str], list[Down]] = field(default_factory=dict)
+    unfollowed: dict[tuple[Partition, str], list[Down]] = field(default_factory=dict)
+    """As `stalled`, also while the broker was only too slow."""
     gone: dict[Partition, list[Record]] = field(default_factory=dict)
+    removed: dict[Partition, list[Record]] = field(default_factory=dict)
+    """Records that were deleted with their topic: not lost."""
+    topics: dict[Partition, int] = field(default_factory=dict)
+    """How often the topic of a partition that is written to had been made anew in the end."""
     blind: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
 
@@ -107,6 +112,8 @@ def _seen(scenario: Scenario, rng: random.Random, trace: Trace, cluster_id: str)
         for broker in scenario.brokers:
             if downs := service.stalled(broker):
                 truth.stalled[partition, broker] = downs
+            if downs := service.unfollowed(broker):
+                truth.unfollowed[partition, broker] = downs
         _asked(pen, truth, service, watch(scenario), Kind.LEADER, Lane.WATCH, rng)
         if partition.resource != USER_TOPIC:
             _written(pen, truth, service, canaries, rng)
@@ -137,7 +144,7 @@ def _written(pen: Pen, truth: Truth, service: Service, canaries: list[Observer],
         asked.append(one)
     appended = (record for one in asked for record in one.appended)
     in_vain = (record for one in asked for record, _ in one.in_vain)
-    read_at = _read_back_at(scenario, rng)
+    read_at = _read_back_at(truth.trace, partition, scenario, rng)
     for read in log.play(appended, in_vain, read_at, scenario.end_us):
         pen.write(
             ReadBack,
@@ -151,12 +158,13 @@ def _written(pen: Pen, truth: Truth, service: Service, canaries: list[Observer],
             from_position="0",
             to_position=str(read.end),
             log_start_position=str(read.log_start),
+            topic_id=topic_id(partition, read.topic) if scenario.has_topic_ids else None,
             damaged_records=0,
             runs=read.runs,
             started_at_us=read.at_us,
             ended_at_us=read.at_us + 1_000,
         )
-    truth.gone[partition] = log.gone
+    truth.gone[partition], truth.removed[partition], truth.topics[partition] = log.gone, log.removed, log.topic
     for one in asked:
         runs = pen.probing(one, rng)
         _remember(truth, one)
@@ -174,9 +182,12 @@ def _remember(truth: Truth, probing: Probing) -> None:
     truth.lanes[stream] = probing.service.unserved(prober_id, probing.kind, gap)
 
 
-def _read_back_at(scenario: Scenario, rng: random.Random) -> list[int]:
-    """When a canary partition is read back: now and then, and after everything."""
-    return sorted([*(rng.randrange(scenario.end_us) for _ in range(rng.randint(0, 3))), scenario.end_us - scenario.run_us // 4])
+def _read_back_at(trace: Trace, partition: Partition, scenario: Scenario, rng: random.Random) -> list[int]:
+    """When a canary partition is read back: now and then, as far as it has a leader that runs, and after everything."""
+    tried = [rng.randrange(scenario.end_us) for _ in range(rng.randint(0, 3))]
+    leaders = {at: trace.current(partition, at).leader for at in tried}
+    read = [at for at, leader in leaders.items() if leader is not None and trace.states[leader].at(at) == UP]
+    return sorted([*read, scenario.end_us - scenario.run_us // 4])
 
 
 def _blind(scenario: Scenario, observer: Observer) -> list[tuple[int, int]]:
@@ -221,7 +232,7 @@ def _epoch_ends(scenario: Scenario, trace: Trace, partition: Partition) -> Itera
     """A user's partition takes one record a millisecond: what an unclean election cut off of it."""
     versions = trace.versions[partition]
     for former, version in pairwise(versions):
-        if version.leader is None or version.leader == former.leader:
+        if version.leader is None or version.leader == former.leader or version.topic != former.topic:
             continue
         # The new leader answers once it has followed its election, if it is there.
         known = trace.applied[version.leader].changes()

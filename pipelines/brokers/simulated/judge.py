@@ -15,17 +15,24 @@ from pipelines.brokers.simulated.judge_losses import judge_losses
 from pipelines.brokers.simulated.judge_service import judge_service
 from pipelines.brokers.simulated.judge_windows import judge_windows
 from pipelines.brokers.simulated.judgement import Judgement
+from pipelines.brokers.simulated.reported import Reported
 from pipelines.domain.derivation import Derivation
+from pipelines.domain.facts import Facts
 
-__all__ = ["Judgement", "judge"]
+__all__ = ["Judgement", "judge", "judge_reported"]
 
 
 def judge(history: History, derivation: Derivation) -> Judgement:
     """Holds a derivation of a history's observations against its truth."""
+    return judge_reported(history, derivation.facts, Reported.of(derivation))
+
+
+def judge_reported(history: History, facts: Facts, reported: Reported) -> Judgement:
+    """Holds what is reported of a history against its truth; `facts` are those of the history's own observations."""
     found = Judgement()
-    judge_lanes(history, derivation, found)
-    judge_windows(history, derivation, found)
-    judge_service(history, derivation, found)
-    judge_controllers(history, derivation, found)
-    judge_losses(history, derivation, found)
+    judge_lanes(history, reported, found)
+    judge_windows(history, reported, found)
+    judge_service(history, facts, reported, found)
+    judge_controllers(history, reported, found)
+    judge_losses(history, facts, reported, found)
     return found

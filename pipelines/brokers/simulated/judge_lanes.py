@@ -11,23 +11,24 @@ Example: a span [10.000, 19.200] s and an outage with start [9.9, 10.05], end [1
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pipelines.brokers.simulated.history import History
 from pipelines.brokers.simulated.judgement import NEVER, Judgement, name_of, shown, told, touched
 from pipelines.brokers.simulated.reading import READABLE_US_MAX
+from pipelines.brokers.simulated.reported import LaneOutage, Reported
 from pipelines.brokers.simulated.service import Down
-from pipelines.domain.derivation import Derivation, Explained
 from pipelines.domain.facts import Stream
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.observations import ControlEvent, Lane
 
 
-def judge_lanes(history: History, derivation: Derivation, found: Judgement) -> None:
+def judge_lanes(history: History, reported: Reported, found: Judgement) -> None:
     """Holds every outage against its lane."""
-    by_stream: dict[Stream, list[Explained]] = {}
-    for one in derivation.outages:
+    by_stream: dict[Stream, list[LaneOutage]] = {}
+    for one in reported.outages:
         by_stream.setdefault(one.stream, []).append(one)
-        found.causes[one.recovery.cause] += 1
+        found.causes[one.cause] += 1
     for stream in history.truth.lanes:
         _Lane(history, stream, spans_of(history, stream), by_stream.get(stream, []), found).judge()
 
@@ -54,7 +55,7 @@ class _Lane:
     history: History
     stream: Stream
     downs: list[Down]
-    reported: list[Explained]
+    reported: list[LaneOutage]
     found: Judgement
 
     def judge(self) -> None:
@@ -63,8 +64,8 @@ class _Lane:
             self.found.outages += 1
             claims = self._claims(one)
             if not claims:
-                near = touched(self.downs, one.outage.start, one.outage.end)
-                self._violated(f"outage {shown(one.outage.start, one.outage.end)} claims nothing; near it are {told(near)}")
+                near = touched(self.downs, one.start, one.end)
+                self._violated(f"outage {shown(one.start, one.end)} claims nothing; near it are {told(near)}")
             claimed.update(claims)
             self._judge_boundaries(one, claims)
             self._measure(one, claims)
@@ -76,14 +77,13 @@ class _Lane:
                 self._violated(f"span {told([down])} is missed")
         self._judge_order()
 
-    def _claims(self, one: Explained) -> list[Down]:
+    def _claims(self, one: LaneOutage) -> list[Down]:
         """The spans that the outage is about: one that fits, or neighbours together where the outage says that it is not sure."""
-        outage = one.outage
-        near = touched(self.downs, outage.start, outage.end)
+        near = touched(self.downs, one.start, one.end)
         fitting = [down for down in near if _fits(one, [down])]
         if fitting:
             return fitting[:1]
-        is_unsure = outage.flaps or len(outage.pieces) > 1 or outage.void_probes or not all(down.is_long for down in near)
+        is_unsure = one.flaps or one.is_in_pieces or one.void_probes or not all(down.is_long for down in near)
         if is_unsure or any(self._is_blind(down) for down in near):
             for first in range(len(near)):
                 for last in range(len(near) - 1, first, -1):
@@ -91,20 +91,18 @@ class _Lane:
                         return near[first : last + 1]
         return []
 
-    def _measure(self, one: Explained, claims: list[Down]) -> None:
-        outage = one.outage
-        if outage.flaps:
+    def _measure(self, one: LaneOutage, claims: list[Down]) -> None:
+        if one.flaps:
             self.found.flapping += 1
-        if len(claims) != 1 or not claims[0].is_long or self._is_blind(claims[0]) or outage.rto.high is None:
+        if len(claims) != 1 or not claims[0].is_long or self._is_blind(claims[0]) or one.rto.high is None:
             return
-        how = "refused" if outage.rejected_probes == outage.bad_probes else "hung"
-        width = outage.rto.high - (outage.rto.low or 0)
+        how = "refused" if one.rejected_probes == one.bad_probes else "hung"
+        width = one.rto.high - (one.rto.low or 0)
         allowed = 2 * one.period_us + 20_000 + (2 * one.lambda_us if how == "hung" else 0)
         self.found.widths.setdefault((self.stream.kind, how), []).append((width, allowed))
 
     def _judge_order(self) -> None:
-        for before, after in zip(self.reported, self.reported[1:], strict=False):
-            earlier, later = before.outage, after.outage
+        for earlier, later in pairwise(self.reported):
             is_ordered = (
                 (earlier.end.low or 0) < (later.start.high or 0)
                 and (later.start.low is None or later.start.low >= (earlier.end.low or 0))
@@ -117,40 +115,37 @@ class _Lane:
     def _is_blind(self, down: Down) -> bool:
         return is_blind(self.history, self.stream, down.begin_us, down.end_us)
 
-    def _judge_boundaries(self, one: Explained, claims: list[Down]) -> None:
+    def _judge_boundaries(self, one: LaneOutage, claims: list[Down]) -> None:
         """What is said to have been decided within the outage was."""
         off = self.history.truth.clocks.of_prober(self.stream.prober_id)
-        trace, recovery = self.history.truth.trace, one.recovery
-        events = [
-            event for event in trace.controls if event["event"] == ControlEvent.BROKER_FENCED and event["broker"] == recovery.broker
-        ]
-        if recovery.fenced is not None and not any(_decided(recovery.fenced, event["decided_us"] + off) for event in events):
-            self._violated(f"broker {recovery.broker} is said to be fenced in {recovery.fenced}, which it was not")
-        if recovery.elected is not None and claims:
+        trace = self.history.truth.trace
+        events = [event for event in trace.controls if event["event"] == ControlEvent.BROKER_FENCED and event["broker"] == one.broker]
+        if one.fenced is not None and not any(_decided(one.fenced, event["decided_us"] + off) for event in events):
+            self._violated(f"broker {one.broker} is said to be fenced in {one.fenced}, which it was not")
+        if one.elected is not None and claims:
             # A move in order may be decided before it is felt: from the first instant on, another leader is named.
             begin = claims[0].begin_us
             versions = trace.versions[self.stream.partition][1:]
             at = [one.decided_us + off for one in versions if one.leader is not None]
-            if not any(_decided(recovery.elected, instant) or _decided(recovery.elected, max(begin, instant)) for instant in at):
-                self._violated(f"a leader is said to be elected in {recovery.elected}, and was at {at}")
+            if not any(_decided(one.elected, instant) or _decided(one.elected, max(begin, instant)) for instant in at):
+                self._violated(f"a leader is said to be elected in {one.elected}, and was at {at}")
 
     def _violated(self, text: str) -> None:
         self.found.violations.append(f"seed {self.history.seed}: {'/'.join(name_of(self.stream))}: {text}")
 
 
-def _fits(one: Explained, downs: Sequence[Down]) -> bool:
-    outage = one.outage
+def _fits(one: LaneOutage, downs: Sequence[Down]) -> bool:
     begin, end = downs[0].begin_us, downs[-1].end_us
-    if not outage.start.holds(begin) or not outage.end.holds(NEVER if end is None else end):
+    if not one.start.holds(begin) or not one.end.holds(NEVER if end is None else end):
         return False
     if end is None:
-        return outage.is_open
+        return one.is_open
     lengths = [down.end_us - down.begin_us for down in downs if down.end_us is not None]
     # Between spans that are not long the service may have run unseen, for less than (H) asks for.
     is_exact = all(down.is_long for down in downs)
     longest, total = (max(lengths), sum(lengths)) if is_exact else (end - begin, end - begin)
-    is_within = (outage.rto.low or 0) <= longest and (outage.rto.high is None or end - begin <= outage.rto.high)
-    return is_within and outage.downtime_us_min <= total
+    is_within = (one.rto.low or 0) <= longest and (one.rto.high is None or end - begin <= one.rto.high)
+    return is_within and one.downtime_us_min <= total
 
 
 def _decided(bounds: Bounds, at_us: int) -> bool:

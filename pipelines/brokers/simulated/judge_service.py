@@ -16,38 +16,39 @@ from itertools import product
 from pipelines.brokers.simulated.history import History
 from pipelines.brokers.simulated.judge_lanes import is_blind
 from pipelines.brokers.simulated.judgement import NEVER, Judgement, shown, told, touched
+from pipelines.brokers.simulated.reported import LaneOutage, Reported, ServiceSpan
 from pipelines.brokers.simulated.service import Down
-from pipelines.domain.derivation import Derivation, Explained
-from pipelines.domain.facts import Stream
+from pipelines.domain.facts import Facts, Stream
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.observations import Lane
 from pipelines.domain.phases import PROBER_ALONE
-from pipelines.domain.views import Agreement, Key, ServiceWindow
+from pipelines.domain.views import Agreement, Key
 
 
-def judge_service(history: History, derivation: Derivation, found: Judgement) -> None:
+def judge_service(history: History, facts: Facts, reported: Reported, found: Judgement) -> None:
     """Holds every service window and every view against the truth of all probers."""
     by_key: dict[Key, list[Stream]] = {}
     for stream in sorted(history.truth.lanes):
         if stream.lane != Lane.WATCH:
             by_key.setdefault((stream.resource, stream.shard, stream.kind, stream.lane), []).append(stream)
-    windows: dict[Key, list[ServiceWindow]] = {key: [] for key in by_key}
-    for window in derivation.service_windows:
+    windows: dict[Key, list[ServiceSpan]] = {key: [] for key in by_key}
+    for window in reported.services:
         windows[window.key].append(window)
     for key, streams in by_key.items():
         if len(streams) > 1:
             found.service_windows += len(windows[key])
-            _Several(history, derivation, found, streams).judge(windows[key])
+            _Several(history, facts, reported, found, streams).judge(windows[key])
 
 
 @dataclass(slots=True)
 class _Several:
     history: History
-    derivation: Derivation
+    facts: Facts
+    reported: Reported
     found: Judgement
     streams: list[Stream]
 
-    def judge(self, windows: list[ServiceWindow]) -> None:
+    def judge(self, windows: list[ServiceSpan]) -> None:
         """All that is said of one partition and lane."""
         claimed: Counter[Down] = Counter()
         for window in windows:
@@ -60,11 +61,11 @@ class _Several:
                 is_seen = not any(is_blind(self.history, one, *self._own(one, down)) for one in self.streams)
                 if down.is_long and is_seen and claimed[down] != 1:
                     self._violated(f"the service was down in {told([down])}, which {claimed[down]} service windows claim")
-        for one in self.derivation.outages:
+        for one in self.reported.outages:
             if one.stream in self.streams:
                 self._judge_view(one)
 
-    def _claims(self, window: ServiceWindow) -> list[Down]:
+    def _claims(self, window: ServiceSpan) -> list[Down]:
         """The intersection that a window is about; its bounds must hold it, unless it may have had no length at all."""
         probers = [one for one in self.streams if one.prober_id in window.probers]
         spans = _intersection([self._truth(one) for one in probers])
@@ -82,13 +83,27 @@ class _Several:
                     and window.end.holds(NEVER if whole.end_us is None else whole.end_us)
                 ):
                     return near[first : last + 1]
+        merged = _intersection([self._merged(one) for one in probers])
+        if any(self._is_unsure(probers, one) and _holds(window, one) for one in touched(merged, window.start, window.end)):
+            return near
         if window.rto.low or not self._may_be_nothing(window):
             self._violated(
                 f"service window {shown(window.start, window.end)} of {window.probers} claims nothing; near it are {told(near)}"
             )
         return []
 
-    def _may_be_nothing(self, window: ServiceWindow) -> bool:
+    def _merged(self, one: Stream) -> list[Down]:
+        """What a prober was not served, where pauses that are shorter than (H) asks for part nothing."""
+        found: list[Down] = []
+        for down in self._truth(one):
+            last = found[-1].end_us if found else None
+            if last is not None and down.begin_us - last < 2 * self.history.scenario.gap_us:
+                found[-1] = Down(found[-1].begin_us, down.end_us, False)
+            else:
+                found.append(down)
+        return found
+
+    def _may_be_nothing(self, window: ServiceSpan) -> bool:
         """Outages that follow each other, or overlap by less than can be told, may have nothing in common."""
         return window.end.low is None or window.start.high is None or window.end.low <= window.start.high
 
@@ -100,7 +115,7 @@ class _Several:
                 return True
         return False
 
-    def _judge_left_out(self, window: ServiceWindow) -> None:
+    def _judge_left_out(self, window: ServiceSpan) -> None:
         """Nobody who looked was served throughout."""
         for one in self.streams:
             apart = self._apart(one)
@@ -112,29 +127,29 @@ class _Several:
                 text = f"service window {shown(window.start, window.end)} of {window.probers} leaves {one.prober_id} out, who looked"
                 self._violated(f"{text}, and was not served in {told(near)}")
 
-    def _judge_view(self, one: Explained) -> None:
+    def _judge_view(self, one: LaneOutage) -> None:
         """Who saw it did, and who did not was served."""
         others = [other for other in self.streams if other != one.stream and self._apart(other) is not None]
         if self._apart(one.stream) is None or not others:
-            if one.view.agreement != Agreement.SINGLE:
-                self._violated(f"outage {shown(one.outage.start, one.outage.end)}: {one.view.agreement}, and nobody can be compared")
+            if one.agreement != Agreement.SINGLE:
+                self._violated(f"outage {shown(one.start, one.end)}: {one.agreement}, and nobody can be compared")
             return
         off = self.history.truth.clocks.of_prober(one.stream.prober_id)
-        start, end = _by(one.outage.start, -off), _by(one.outage.end, -off)
+        start, end = _by(one.start, -off), _by(one.end, -off)
         saw = [other for other in others if touched(self._truth(other), *self._padded(start, end, one.stream, other))]
-        self.found.views[one.view.agreement] += 1
-        if not saw and one.view.agreement in (Agreement.CONFIRMED, Agreement.DISPUTED):
-            self._violated(f"outage {shown(start, end)} of {one.stream.prober_id} is {one.view.agreement}, and nobody else had it")
+        self.found.views[one.agreement] += 1
+        if not saw and one.agreement in (Agreement.CONFIRMED, Agreement.DISPUTED):
+            self._violated(f"outage {shown(start, end)} of {one.stream.prober_id} is {one.agreement}, and nobody else had it")
         if saw or any(is_blind(self.history, other, *self._own(other, _widest(start, end))) for other in others):
             return
-        if one.view.agreement != Agreement.ALONE:
-            self._violated(f"outage {shown(start, end)} of {one.stream.prober_id} is {one.view.agreement}, and all others were served")
+        if one.agreement != Agreement.ALONE:
+            self._violated(f"outage {shown(start, end)} of {one.stream.prober_id} is {one.agreement}, and all others were served")
         is_told = any(
             finding.finding == "prober_alone" and finding.subject == one.stream.prober_id and finding.partition == one.stream.partition
-            for finding in self.derivation.findings
+            for finding in self.reported.doubts
         )
-        if not is_told or (one.view.contradicted_by and one.recovery.cause != PROBER_ALONE):
-            self._violated(f"outage {shown(start, end)} of {one.stream.prober_id} alone is told as {one.recovery.cause}")
+        if not is_told or (one.is_contradicted and one.cause != PROBER_ALONE):
+            self._violated(f"outage {shown(start, end)} of {one.stream.prober_id} alone is told as {one.cause}")
 
     def _padded(self, start: Bounds, end: Bounds, stream: Stream, other: Stream) -> tuple[Bounds, Bounds]:
         """What is near by the clocks, which may be off by what nobody can tell, and by what probes can tell."""
@@ -154,7 +169,7 @@ class _Several:
         """How far a prober's clock is off the first one's, as far as the evidence says; it must hold the truth."""
         clocks = self.history.truth.clocks
         first, own = clocks.clock_id(self.streams[0].prober_id), clocks.clock_id(stream.prober_id)
-        apart = self.derivation.facts.clocks.between(own, first)
+        apart = self.facts.clocks.between(own, first)
         if apart is not None and not apart.holds(clocks.of_prober(stream.prober_id)):
             self._violated(f"the clock of {stream.prober_id} is off by {clocks.of_prober(stream.prober_id)}, said is {apart}")
         return apart
@@ -177,7 +192,7 @@ def _intersection(lanes: list[list[Down]]) -> list[Down]:
     return common
 
 
-def _holds(window: ServiceWindow, down: Down) -> bool:
+def _holds(window: ServiceSpan, down: Down) -> bool:
     end = NEVER if down.end_us is None else down.end_us
     if not window.start.holds(down.begin_us) or not window.end.holds(end):
         return False

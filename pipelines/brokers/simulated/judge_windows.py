@@ -1,7 +1,8 @@
 """Does the truth of every partition lie within the windows that are reported of it?
 
 The rule: a window is held against the truth of the partition, or of what the watch was served, whichever it claims; every span
-without a serving leader, and every wait for a dead replica, that somebody could see is claimed by exactly one window.
+without a serving leader, and every wait for a dead replica, that somebody could see is claimed by exactly one window. A wait for one
+that is only slow need not be claimed.
 
 Example: a partition without a serving leader in [10, 18.91) s, and a window from [9.9, 10.1] to [18.9, 19.3]: it holds.
 """
@@ -10,17 +11,17 @@ from collections import Counter
 
 from pipelines.brokers.simulated.history import History, Truth
 from pipelines.brokers.simulated.judgement import NEVER, Judgement, shown, told, touched
+from pipelines.brokers.simulated.reported import Reported, Window
 from pipelines.brokers.simulated.service import Down
-from pipelines.domain.derivation import Derivation
 from pipelines.domain.facts import Partition, Stream
 from pipelines.domain.observations import Kind, Lane
-from pipelines.domain.windows import ACKS_ALL_STALLED, PartitionWindow
+from pipelines.domain.windows import ACKS_ALL_STALLED
 
 
-def judge_windows(history: History, derivation: Derivation, found: Judgement) -> None:
+def judge_windows(history: History, reported: Reported, found: Judgement) -> None:
     """Holds every window against its partition."""
     claimed: Counter[tuple[str, Partition, str | None, Down]] = Counter()
-    for window, _ in derivation.windows:
+    for window in reported.windows:
         found.windows += 1
         candidates = _candidates(history.truth, window)
         fits = {down for downs in candidates for down in _fitting(window, downs)}
@@ -40,18 +41,19 @@ def judge_windows(history: History, derivation: Derivation, found: Judgement) ->
                 found.violations.append(f"seed {history.seed}: {partition.resource}/{partition.shard}: {text}")
 
 
-def _waited_for(window: PartitionWindow) -> str | None:
+def _waited_for(window: Window) -> str | None:
     return window.broker if window.window == ACKS_ALL_STALLED else None
 
 
-def _candidates(truth: Truth, window: PartitionWindow) -> list[list[Down]]:
+def _candidates(truth: Truth, window: Window) -> list[list[Down]]:
     if window.window == ACKS_ALL_STALLED:
-        return [truth.stalled.get((window.partition, str(window.broker)), [])]
+        waited = window.partition, str(window.broker)
+        return [truth.stalled.get(waited, []), truth.unfollowed.get(waited, [])]
     watched = Stream(window.partition.resource, window.partition.shard, Kind.LEADER, Lane.WATCH, "watch")
     return [truth.leaderless[window.partition], truth.lanes[watched]]
 
 
-def _fitting(window: PartitionWindow, downs: list[Down]) -> list[Down]:
+def _fitting(window: Window, downs: list[Down]) -> list[Down]:
     """The spans that a window is about: one, or several with less between them than (H) lets anyone see."""
     near = touched(downs, window.start, window.end)
     for down in near:
@@ -63,7 +65,7 @@ def _fitting(window: PartitionWindow, downs: list[Down]) -> list[Down]:
     return next((run for run in runs if window.start.holds(run[0].begin_us) and _ends(window, run[-1])), [])
 
 
-def _ends(window: PartitionWindow, down: Down) -> bool:
+def _ends(window: Window, down: Down) -> bool:
     return window.end.holds(NEVER if down.end_us is None else down.end_us)
 
 

@@ -9,6 +9,8 @@ from pipelines.domain.facts import Stream
 from pipelines.domain.intervals import Bounds
 
 NEVER = 2**62
+ENOUGH = 100
+"""So many outages of a kind have a median that says something."""
 
 
 @dataclass(slots=True)
@@ -22,6 +24,7 @@ class Judgement:
     spans: int = 0
     flapping: int = 0
     lost_records: int = 0
+    deleted_records: int = 0
     widths: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=dict)
     causes: Counter[str] = field(default_factory=Counter)
     views: Counter[str] = field(default_factory=Counter)
@@ -36,11 +39,25 @@ class Judgement:
         self.spans += other.spans
         self.flapping += other.flapping
         self.lost_records += other.lost_records
+        self.deleted_records += other.deleted_records
         for key, widths in other.widths.items():
             self.widths.setdefault(key, []).extend(widths)
         self.causes.update(other.causes)
         self.views.update(other.views)
         self.violations += other.violations
+
+    def too_wide(self) -> list[str]:
+        """Where half of what is reported is wider than two periods and 20 ms (for hangs, two lambdas more). Few outages say nothing."""
+        by_how: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        for (_, how), widths in self.widths.items():
+            by_how.setdefault(("all kinds", how), []).extend(widths)
+        found = []
+        for (kind, how), widths in sorted({**self.widths, **by_how}.items()):
+            ratios = sorted(width / allowed for width, allowed in widths)
+            median = ratios[len(ratios) // 2]
+            if len(ratios) >= ENOUGH and median > 1:
+                found.append(f"{kind}, {how}: half of {len(ratios)} outages are wider than {median:.0%} of what is allowed")
+        return found
 
 
 def touched(downs: Iterable[Down], start: Bounds, end: Bounds) -> list[Down]:

@@ -2,8 +2,8 @@
 
 The rule: the leader appends; a follower that fetches has what was appended `replication_us` ago. When another replica is elected its
 log is the log: what it had not fetched by the last instant at which the old leader served it, or at which it fetched itself, is cut
-off. Positions are given again after a cut. A leader that comes back from a hang before it learns that it was replaced still takes
-writes into a log of its own, which is thrown away.
+off. Positions are given again after a cut, and from 0 in a topic that was made anew. A leader that comes back from a hang before it
+learns that it was replaced still takes writes into a log of its own, which is thrown away.
 
 Example: replication takes 50 ms, the leader dies at 1,000 ms: records appended after 950 ms are gone.
 """
@@ -29,14 +29,16 @@ class Record:
     appended_us: int
     position: int = -1
     number: int = -1
+    topic: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """From `at_us` on the log is another replica's: what had been appended after `kept_us` is gone."""
+    """From `at_us` on the log is another replica's: what had been appended after `kept_us` is gone. Or it is another topic's."""
 
     at_us: int
     kept_us: int
+    is_removal: bool = False
 
 
 class Read(NamedTuple):
@@ -46,6 +48,7 @@ class Read(NamedTuple):
     log_start: int
     end: int
     runs: tuple[FoundRun, ...]
+    topic: int
 
 
 @dataclass(slots=True)
@@ -58,12 +61,17 @@ class Log:
     gone: list[Record] = field(default_factory=list)
     ends: list[tuple[int, int]] = field(default_factory=list)
     log_start: int = 0
+    topic: int = 0
+    removed: list[Record] = field(default_factory=list)
 
     def advance(self, at_us: int) -> None:
         """Brings the log to an instant."""
         while self.cuts and self.cuts[0].at_us <= at_us:
             cut = self.cuts.pop(0)
             self.ends.append((cut.at_us, self.end))
+            if cut.is_removal:
+                self.removed += self.records
+                self.records, self.log_start, self.topic = [], 0, self.topic + 1
             while self.records and self.records[-1].appended_us > cut.kept_us:
                 self.gone.append(self.records.pop())
 
@@ -77,6 +85,7 @@ class Log:
         if self.cuts and self.cuts[0].at_us <= record.appended_us:
             self.advance(record.appended_us)
         record.position = len(self.records)
+        record.topic = self.topic
         self.records.append(record)
 
     def append_in_vain(self, record: Record) -> None:
@@ -105,7 +114,7 @@ class Log:
         if self.rng.random() < 0.1:
             self.log_start = max(self.log_start, self.rng.randint(0, self.end // 4))
         end, runs = self.found()
-        return Read(at_us, self.log_start, end, runs)
+        return Read(at_us, self.log_start, end, runs, self.topic)
 
     def found(self) -> tuple[int, tuple[FoundRun, ...]]:
         """The position after the last record, and what a read-back finds."""
@@ -133,9 +142,16 @@ def cuts_of(trace: Trace, partition: Partition, replication_us: int, rng: random
     Where every write waits for the ISR (`is_durable`) nothing is missing after a move in order.
     """
     found = []
-    former = trace.versions[partition][0].leader
+    former, topic = trace.versions[partition][0].leader, 0
     replaced = None
     for version in trace.versions[partition][1:]:
+        if version.is_removed:
+            left = version.decided_us if former is None else _left(trace, former, version)
+            found.append(Cut(left, left, is_removal=True))
+            former, replaced, topic = None, None, version.topic + 1
+            continue
+        if former is None and version.topic == topic:
+            former = version.leader
         if version.leader == former:
             replaced = None
             continue

@@ -72,6 +72,7 @@ class Probing:
     _boot_id: str = ""
     _sequence: int = 0
     _term: int = 0
+    _topic_id: str | None = None
 
     @property
     def period_us(self) -> int:
@@ -132,10 +133,11 @@ class Probing:
             return None
         self._arrived = arrived
         self._sequence = sequence
-        self._term = segment.term
+        self._term, self._topic_id = segment.term, segment.topic_id
         record = self._append(arrived)
         if record is None:
-            return Decided(sequence, issued, decided, Outcome.ACKED, None, False, segment.mode.broker, segment.term)
+            term, topic = self._term, self._topic_id
+            return Decided(sequence, issued, decided, Outcome.ACKED, None, False, segment.mode.broker, term, None, None, topic)
         return self._acked(sequence, issued, decided, segment.mode.broker, record)
 
     def _acked(self, sequence: int, issued: int, decided: int, leader: str | None, record: Record) -> Decided:
@@ -144,7 +146,9 @@ class Probing:
         if self.append_time is not None and leader is not None:
             sent, stamp = issued + (record.appended_us - issued) // 4, self.append_time(leader, record.appended_us)
         term, number = self._term, record.number
-        return Decided(sequence, issued, decided, Outcome.ACKED, None, False, leader, term, None, None, None, number, sent, stamp)
+        return Decided(
+            sequence, issued, decided, Outcome.ACKED, None, False, leader, term, None, None, self._topic_id, number, sent, stamp
+        )
 
     def _result(self, sequence: int, issued: int, took: int) -> Result:
         self._sequence = sequence
@@ -184,6 +188,7 @@ class Probing:
             term,
             isr,
             replicas,
+            self._topic_id,
         )
 
     def _arrives(self, issued: int, arrived: int, back: int) -> Result:
@@ -199,10 +204,10 @@ class Probing:
             # The client keeps it until it knows where to send it, and gives up at the deadline.
             index += 1
             if index == len(segments) or segments[index].begin_us > deadline:
-                self._term = segments[index - 1].term
+                self._told_of(segments[index - 1])
                 return Result(Outcome.UNKNOWN, deadline, "_MSG_TIMED_OUT", leader=segments[index - 1].mode.broker)
             arrived = segments[index].begin_us
-        self._term = segments[index].term  # as the client knows it when it sends
+        self._told_of(segments[index])  # as the client knows it when it sends
         until = segments[index + 1].begin_us if index + 1 < len(segments) else NEVER
         result = self._at_mode(segments[index].mode, arrived, until, back, deadline)
         if result.outcome == Outcome.ACKED and result.decided_us > deadline:
@@ -283,6 +288,9 @@ class Probing:
 
     def _is_stopped(self, mode: Mode, instant: int) -> bool:
         return self.service.broker_mode(str(mode.broker), self.kind, instant).what not in (SERVED, REFUSED, AWAITING_ISR)
+
+    def _told_of(self, segment: Segment) -> None:
+        self._term, self._topic_id = segment.term, segment.topic_id
 
     def _append(self, at_us: int) -> Record | None:
         if not self.writes:

@@ -21,14 +21,16 @@ CONTROLLER = "controller"
 
 EVERYBODY = ""
 
+WRITE_TOPIC, DURABLE_TOPIC, USER_TOPIC = "canary-write", "canary-durable", "orders"
+
 MINUTE, HOUR = 60_000_000, 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
     """One fault. `kind` is kill, hang, terminate, lag or rebalance (of a broker), cut (clients from a broker: those of one prober's
-    host, or everybody), stall, restart or crash (of a prober). A killed, terminated, restarted or crashed one comes back after
-    `duration_us`."""
+    host, or everybody), recreate (of a topic), stall, restart or crash (of a prober). A killed, terminated, restarted or crashed one
+    comes back, and a topic that was deleted is made anew, after `duration_us`."""
 
     kind: str
     target: str
@@ -80,6 +82,7 @@ class Scenario:
     dead_is: str = "queued"
     hears_late: bool = True
     has_control_plane: bool = True
+    has_topic_ids: bool = True
     flush_us: int = 10_000_000
     probers: int = 1
     is_cut_at_positions: bool = True
@@ -134,7 +137,7 @@ def random_scenario(rng: random.Random, *, incidents: int = 4, is_short: bool = 
     session = int(run_us * rng.uniform(1.6, 2.4))
     is_unclean_allowed = rng.random() < 0.4
     base = Scenario(
-        user_partitions=rng.randint(1, 3),
+        user_partitions=rng.randint(2, 6),
         min_isr=1 if is_unclean_allowed else 2,
         is_unclean_allowed=is_unclean_allowed,
         is_short=is_short,
@@ -156,6 +159,7 @@ def random_scenario(rng: random.Random, *, incidents: int = 4, is_short: bool = 
         controllers=rng.choices(((), ("1", "2", "3"), ("c1", "c2", "c3")), (5, 3, 2))[0],
         takeover_us=int(run_us * rng.uniform(0.4, 1.2)),
         idle_us=max(2, run_us // 40 // MILLISECOND) * MILLISECOND,
+        has_topic_ids=rng.random() < 0.7,
     )
     if base.probers == 1:
         base = replace(base, is_cut_at_positions=True)  # as the canary does where nobody else writes
@@ -250,6 +254,12 @@ def _unclean(rng: random.Random, base: Scenario, at_us: int) -> list[Fault]:
     ]
 
 
+def _remade(rng: random.Random, base: Scenario, at_us: int) -> list[Fault]:
+    """Somebody deletes a topic, and makes it anew under the same name: nothing is lost that anybody was promised."""
+    topic = rng.choice((WRITE_TOPIC, DURABLE_TOPIC, USER_TOPIC))
+    return [Fault("recreate", topic, at_us, int(base.run_us * rng.uniform(1.3, 2.5)))]
+
+
 def _lagging(rng: random.Random, base: Scenario, at_us: int) -> list[Fault]:
     return [Fault("lag", rng.choice(base.brokers), at_us, int(base.lag_time_us + base.run_us * rng.uniform(0.5, 2.0)))]
 
@@ -322,6 +332,7 @@ INCIDENTS: tuple[tuple[Callable[[random.Random, Scenario, int], list[Fault]], in
     (_long_hang, 4),
     (_two_killed, 2),
     (_unclean, 2),
+    (_remade, 2),
     (_lagging, 1),
     (_cut, 2),
     (_stalled, 3),

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipelines.brokers.simulated.cluster import DEAD, HUNG, Trace, Version
+from pipelines.brokers.simulated.cluster import DEAD, HUNG, Trace, Version, topic_id
 from pipelines.brokers.simulated.quorum import UP
 from pipelines.brokers.simulated.scenario import Scenario
 from pipelines.domain.facts import Partition
@@ -51,6 +51,8 @@ class Segment:
     mode: Mode
     term: int = 0
     """The leader epoch that the client has been told of."""
+    topic_id: str | None = None
+    """And the topic, where clients know topics by more than their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,10 @@ class Service:
         found: list[Segment] = []
         for instant in self.boundaries:
             mode = self.lane_mode(client, kind, instant)
-            term = self.trace.known_by(self.trace.told[client], self.partition, instant).term
-            if not found or found[-1].mode != mode or found[-1].term != term:
-                found.append(Segment(instant, mode, term))
+            told = self.trace.known_by(self.trace.told[client], self.partition, instant)
+            topic = topic_id(self.partition, told.topic) if self.scenario.has_topic_ids else None
+            if not found or (found[-1].mode, found[-1].term, found[-1].topic_id) != (mode, told.term, topic):
+                found.append(Segment(instant, mode, told.term, topic))
         return found
 
     def lane_mode(self, client: str, kind: str, at_us: int) -> Mode:
@@ -105,7 +108,8 @@ class Service:
             return Mode(IN_SOCKET, broker)
         version = self.trace.known_by(self.trace.applied[broker], self.partition, at_us)
         if version.leader != broker:
-            return Mode(REFUSED, broker, version.term, "NOT_LEADER_OR_FOLLOWER")
+            code = "UNKNOWN_TOPIC_OR_PARTITION" if version.is_removed else "NOT_LEADER_OR_FOLLOWER"
+            return Mode(REFUSED, broker, version.term, code)
         if kind == Kind.DURABLE_WRITE:
             if len(version.isr) < self.scenario.min_isr:
                 return Mode(REFUSED, broker, version.term, "NOT_ENOUGH_REPLICAS")
@@ -132,7 +136,13 @@ class Service:
 
     def stalled(self, broker: str) -> list[Down]:
         """When acks=all writes of the partition waited for a broker that was not running and did not lead it."""
-        return _downs([(at, self._waits_for(broker, at)) for at in self.boundaries], self.scenario.watch_gap_us)
+        steps = [(at, self.trace.states[broker].at(at) != UP and self._waits_for(broker, at)) for at in self.boundaries]
+        return _downs(steps, self.scenario.watch_gap_us)
+
+    def unfollowed(self, broker: str) -> list[Down]:
+        """The same, also while the broker ran and was too slow to follow."""
+        steps = [(at, not self.trace.is_fetching(broker, at) and self._waits_for(broker, at)) for at in self.boundaries]
+        return _downs(steps, self.scenario.watch_gap_us)
 
     def _has_leader(self, at_us: int) -> bool:
         current = self.trace.current(self.partition, at_us)
@@ -152,7 +162,7 @@ class Service:
 
     def _waits_for(self, broker: str, at_us: int) -> bool:
         current = self.trace.current(self.partition, at_us)
-        if current.leader in (None, broker) or self.trace.states[broker].at(at_us) == UP:
+        if current.leader in (None, broker):
             return False
         followed = self.trace.known_by(self.trace.applied[str(current.leader)], self.partition, at_us)
         return broker in (followed if followed.leader == current.leader else current).isr
