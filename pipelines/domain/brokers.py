@@ -18,7 +18,7 @@ fenced at 8050 and unfenced at 31000: the absence ends in [8050, 31000].
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.domain.clocks import MILLISECOND_US
@@ -87,7 +87,7 @@ def absences(facts: Facts, outages: dict[Stream, list[Outage]]) -> list[Absence]
     for broker in sorted(facts.broker_events):
         for fenced in fencings(facts, broker):
             if not any(one.broker == broker and one.covers(fenced) for one in found):
-                found.extend(_seen_by_followers(known, broker, fenced))
+                found.extend(_seen_by_followers(known, broker, fenced, found))
     found = [replace(one, is_confirmed=_is_confirmed(known, one, found)) for one in found]
     return sorted(found, key=lambda one: (one.start.high or 0, one.broker))
 
@@ -291,8 +291,9 @@ def needs(facts: Facts, stream: Stream, broker: str, instant_us: int) -> bool:
 # --- by the acks=all writes that waited for it ------------------------------------------------------------------------
 
 
-def _seen_by_followers(known: _Known, broker: str, fenced: Bounds) -> Iterator[Absence]:
-    """A broker that was fenced and led nothing that we probe: it stopped when the acks=all writes did that wait for it."""
+def _seen_by_followers(known: _Known, broker: str, fenced: Bounds, others: Sequence[Absence]) -> Iterator[Absence]:
+    """A broker that was fenced and led nothing that we probe: it stopped when the acks=all writes did that wait for it. `others` are
+    the absences that are known already."""
     facts = known.facts
     at = fenced.low if fenced.low is not None else 0
     if is_leaving(facts, broker, at):
@@ -309,7 +310,10 @@ def _seen_by_followers(known: _Known, broker: str, fenced: Bounds) -> Iterator[A
     start = hull(outage.start for _, outage in group)
     if start is None:
         return
-    if any(_is_fenced_in(each, group) for other in facts.broker_events if other != broker for each in fencings(facts, other)):
+    was_missing = any(touches(outage, one.start, one.end) for one in others if one.broker != broker for _, outage in group) or any(
+        _is_fenced_in(each, group) for other in facts.broker_events if other != broker for each in fencings(facts, other)
+    )
+    if was_missing:
         # Somebody else was missing, too: the writes may have waited for him, and for this one only later.
         start = Bounds(start.low, fenced.high)
     yield _absence(known, broker, start, fenced, group)

@@ -159,7 +159,8 @@ def _waited(partitions: Iterable[PartitionWindow], start: Bounds, end: Bounds) -
     for one in partitions:
         begins = one.start.low is None or end.high is None or one.start.low <= end.high
         ends_later = one.end.high is None or end.low is None or one.end.high >= end.low
-        was_under_way = one.end.low is None or start.low is None or one.end.low >= start.low
+        # By what is possible: where clocks bound an end coarsely, its earliest instant may lie before its own start.
+        was_under_way = one.end.high is None or start.low is None or one.end.high >= start.low
         if begins and ends_later and was_under_way:
             yield one
 

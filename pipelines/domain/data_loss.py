@@ -177,19 +177,37 @@ class _Judge:
         cuts = [
             at for one in self.outages for at in (one.first_bad_issued_us, one.after.issued_us if one.after else None) if at is not None
         ]
-        pieces: list[Range] = []
-        for first, last in self._cut(ledger, verdicts.lost, cuts):
-            before = pieces[-1][1] if pieces else None
-            is_same = (
-                before is not None
-                and not common(verdicts.present, [(before, first)])
-                and not any(ledger.issued_us(before) < at <= ledger.issued_us(first) for at in cuts)
-            )
-            if is_same:
-                pieces[-1] = (pieces[-1][0], last)
-            else:
-                pieces.append((first, last))
-        yield from pieces
+        for lost in self._by_topic(ledger, verdicts.lost):
+            retained = [*verdicts.present, *minus(verdicts.lost, lost)]
+            pieces: list[Range] = []
+            for first, last in self._cut(ledger, lost, cuts):
+                before = pieces[-1][1] if pieces else None
+                is_same = (
+                    before is not None
+                    and not common(retained, [(before, first)])
+                    and not any(ledger.issued_us(before) < at <= ledger.issued_us(first) for at in cuts)
+                )
+                if is_same:
+                    pieces[-1] = (pieces[-1][0], last)
+                else:
+                    pieces.append((first, last))
+            yield from pieces
+
+    def _by_topic(self, ledger: Ledger, lost: list[Range]) -> list[list[Range]]:
+        """Lost sequences, by how often the topic had been deleted when they were first missed: no later deletion explains them."""
+        events = self.facts.partition_events.get(self.stream.partition, ())
+        removals = [event for event in events if event.event == ControlEvent.PARTITION_REMOVED]
+        if not removals:
+            return [lost]
+        missed: dict[int, list[Range]] = {}
+        for each in sorted(self.readbacks, key=lambda one: one.ended_at_us):
+            found = ledger.found_in(each)
+            missed = {deleted: minus(ranges, found) for deleted, ranges in missed.items()}
+            known = union(one for ranges in missed.values() for one in ranges)
+            new = minus(common(lost, ledger.covered_by(each)), [*found, *known])
+            deleted = sum(event.started_at_us <= each.ended_at_us for event in removals)
+            missed[deleted] = union([*missed.get(deleted, []), *new])
+        return [ranges for ranges in missed.values() if ranges]
 
     def _cut(self, ledger: Ledger, lost: list[Range], cuts: list[int]) -> list[Range]:
         """Ranges of lost sequences, each within one run of the ledger and between two outages."""

@@ -111,7 +111,7 @@ class _Told:
     def of(cls, facts: Facts, by_stream: dict[Stream, list[Outage]], seen: dict[tuple[Stream, int], View]) -> "_Told":
         own = {stream: found for stream, found in by_stream.items() if stream in facts.probes}
         gone = absences(facts, own)
-        shown = {stream: [one for one in found if not _is_alone(seen, stream, one)] for stream, found in own.items()}
+        shown = {stream: [one for one in found if not _is_contradicted(seen, stream, one)] for stream, found in own.items()}
         confirmed = [one for one in gone if one.is_confirmed]
         evidence = Evidence(facts, confirmed, laggards(facts, shown, confirmed))
         windows = [
@@ -152,9 +152,10 @@ def _on_main(apart: dict[str, Bounds], prober_id: str | None, start: Bounds, end
     return (start, end) if away is None else (shifted(start, away), shifted(end, away))
 
 
-def _is_alone(seen: dict[tuple[Stream, int], View], stream: Stream, outage: Outage) -> bool:
-    """Whether it was the prober's own trouble, which says nothing of the partition."""
-    return seen.get((stream, outage.first_bad_issued_us), SINGLE).is_proven_alone
+def _is_contradicted(seen: dict[tuple[Stream, int], View], stream: Stream, outage: Outage) -> bool:
+    """Whether another prober was served in the middle of it: it was, in part at least, the prober's own trouble, and its bounds are not
+    the partition's."""
+    return bool(seen.get((stream, outage.first_bad_issued_us), SINGLE).contradicted_by)
 
 
 def _explained(evidence: Evidence, stream: Stream, outage: Outage, view: View) -> Explained:

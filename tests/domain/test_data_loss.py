@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipelines.brokers.simulated import simulate
 from pipelines.brokers.simulated.hosts import CLOCK_ID
-from pipelines.domain.data_loss import LOST, PRESENT, UNCHECKABLE, Around, Loss, losses
+from pipelines.domain.data_loss import DELETED_BY_POLICY, LOST, PRESENT, UNCHECKABLE, Around, Loss, losses
 from pipelines.domain.derivation import derive
 from pipelines.domain.facts import Facts
 from pipelines.domain.ledger import Ledger, Verdicts, acked_runs
@@ -118,6 +118,17 @@ def test_the_span_of_every_loss_is_the_difference_of_the_instants_of_the_records
             assert around.until_us is not None
             assert around.before.issued_us < around.first.issued_us
             assert one.span.high == max(one.span.low, around.until_us - around.before.issued_us)
+
+
+def test_what_was_lost_before_the_topic_was_deleted_is_lost_and_the_rest_was_deleted() -> None:
+    """Sequence 19 is gone with its leader; all others were there when they were read back, and went with the topic, which has no id."""
+    scene = refilled(19).read_back("w/0", "write", 20_000, 119, (0, 18, 0), (60, 159, 19))
+    scene.control("partition_removed", 21_000, resource="w", shard="0")
+    scene.read_back("w/0", "write", 30_000, 200)
+
+    (lost,) = found(scene, LOST)
+    assert (lost.first_sequence, lost.last_sequence, lost.records.low) == (19, 19, 1)
+    assert {one.verdict for one in found(scene)} == {LOST, DELETED_BY_POLICY}
 
 
 def test_what_is_present_after_an_outage_is_said_to_be() -> None:

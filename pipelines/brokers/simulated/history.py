@@ -53,6 +53,8 @@ class Truth:
     clocks: HostClocks
     lanes: dict[Stream, list[Down]] = field(default_factory=dict)
     leaderless: dict[Partition, list[Down]] = field(default_factory=dict)
+    served_nobody: dict[Partition, list[Down]] = field(default_factory=dict)
+    """When no client reached a leader of the partition."""
     stalled: dict[tuple[Partition, str], list[Down]] = field(default_factory=dict)
     unfollowed: dict[tuple[Partition, str], list[Down]] = field(default_factory=dict)
     """As `stalled`, also while the broker was only too slow."""
@@ -109,6 +111,7 @@ def _seen(scenario: Scenario, rng: random.Random, trace: Trace, cluster_id: str)
     for partition in trace.replicas:
         service = Service.of(scenario, trace, partition)
         truth.leaderless[partition] = service.leaderless()
+        truth.served_nobody[partition] = service.served_nobody()
         for broker in scenario.brokers:
             if downs := service.stalled(broker):
                 truth.stalled[partition, broker] = downs

@@ -1,6 +1,7 @@
 """Does the truth of every partition lie within the windows that are reported of it?
 
-The rule: a window is held against the truth of the partition, or of what the watch was served, whichever it claims; every span
+The rule: a window is held against the truth of the partition, of what the watch was served, or of what anybody was served (clients that
+are cut off at the same time cannot know that there is a leader), whichever it claims; every span
 without a serving leader, and every wait for a dead replica, that somebody could see is claimed by exactly one window. A wait for one
 that is only slow need not be claimed.
 
@@ -50,7 +51,7 @@ def _candidates(truth: Truth, window: Window) -> list[list[Down]]:
         waited = window.partition, str(window.broker)
         return [truth.stalled.get(waited, []), truth.unfollowed.get(waited, [])]
     watched = Stream(window.partition.resource, window.partition.shard, Kind.LEADER, Lane.WATCH, "watch")
-    return [truth.leaderless[window.partition], truth.lanes[watched]]
+    return [truth.leaderless[window.partition], truth.lanes[watched], truth.served_nobody[window.partition]]
 
 
 def _fitting(window: Window, downs: list[Down]) -> list[Down]:

@@ -129,6 +129,12 @@ class Service:
         """The truth of a lane."""
         return _downs([(one.begin_us, one.mode.what != SERVED) for one in self.segments(client, kind)], gap_us)
 
+    def served_nobody(self) -> list[Down]:
+        """When no client at all reached a leader: it may have had one, of which nobody could know."""
+        clients = self.scenario.clients
+        steps = [(at, all(self.lane_mode(one, Kind.LEADER, at).what != SERVED for one in clients)) for at in self.boundaries]
+        return _downs(steps, self.scenario.watch_gap_us)
+
     def leaderless(self) -> list[Down]:
         """The truth of the partition: when it had no serving leader."""
         steps = [(at, not self._has_leader(at)) for at in self.boundaries]
