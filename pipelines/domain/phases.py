@@ -73,6 +73,8 @@ class Span:
     end: Bounds
     leader: str | None
     codes: tuple[str, ...]
+    term: int | None = None
+    """The leader epoch in which it was served before."""
 
 
 @dataclass(slots=True)
@@ -87,14 +89,15 @@ class Evidence:
     def of_outage(self, stream: Stream, outage: Outage) -> Recovery:
         """Explains an outage of a probed stream."""
         leader = leader_before(self.facts, stream, outage)
-        return self._explained(Span(stream.partition, stream.kind, outage.start, outage.end, leader, outage.codes))
+        term = outage.before.term if outage.before else None
+        return self._explained(Span(stream.partition, stream.kind, outage.start, outage.end, leader, outage.codes, term))
 
     def of_window(self, one: PartitionWindow) -> Recovery:
         """Explains a window of any partition."""
         if one.window == WINDOW_UNDER_MIN_ISR:
             return Recovery(UNDER_MIN_ISR, None)
         kind = Kind.DURABLE_WRITE if one.window == ACKS_ALL_STALLED else Kind.LEADER
-        span = Span(one.partition, kind, one.start, one.end, one.leader_before, one.seen.codes if one.seen else ())
+        span = Span(one.partition, kind, one.start, one.end, one.leader_before, one.seen.codes if one.seen else (), one.term_before)
         if one.window == ACKS_ALL_STALLED and one.broker != one.leader_before:
             # It says itself for whom its writes waited; several of them may have waited for several brokers at a time.
             return self._waited(one, span)
@@ -157,7 +160,7 @@ class Evidence:
 
         A move in order is decided before it is felt: the old leader serves until it hears of it.
         """
-        changes = [one for one in leader_changes(self.facts, span.partition) if one.leader is not None]
+        changes = [one for one in leader_changes(self.facts, span.partition) if one.leader is not None and not _precedes(one, span)]
         within = [one for one in changes if _overlap(at(one), at(one), span.start, span.end)]
         if within:
             return within[-1]
@@ -222,6 +225,11 @@ def _ordered(start: Bounds, stated: list[Bounds | None], end: Bounds) -> list[Bo
 
 def _name(event: Control | LeaderSeen | None) -> str | None:
     return None if event is None else identity(event.prober_id, event.boot_id, event.seq)
+
+
+def _precedes(change: Control, span: Span) -> bool:
+    """Whether it was served in the epoch of a change before, however coarsely the change itself is bounded."""
+    return change.term is not None and span.term is not None and change.term <= span.term
 
 
 def _between(before: Bounds, stated: Bounds | None, after: Bounds) -> Bounds | None:
