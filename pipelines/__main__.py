@@ -96,6 +96,7 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
     home: Annotated[Path | None, typer.Option(help="Keep what is measured in this folder.")] = None,
     period: Annotated[str, typer.Option(metavar="DURATION", help="Time between probes, 10ms at least.")] = "100ms",
+    probers: Annotated[int, typer.Option(min=1, max=9, help="How many probers ask, each a process of its own.")] = 1,
     yes: Annotated[bool, typer.Option("--yes", help="Alter canary topics that exist and do not fit.")] = False,
 ) -> None:
     """Measure a Kafka cluster that is not ours, once, without a config file."""
@@ -117,6 +118,7 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
         home=home,
         period_ms=round(1000 * seconds("--period", period, least=0.01, most=10.0)),
         may_alter=yes,
+        probers=probers,
     )
     measuring.run(options, Console())
 

@@ -46,6 +46,7 @@ class MeasureOptions:
     home: Path | None = None
     period_ms: int = 100
     may_alter: bool = False
+    probers: int = 1
 
 
 def run(options: MeasureOptions, console: Console) -> None:
@@ -78,6 +79,7 @@ def run(options: MeasureOptions, console: Console) -> None:
         zookeeper=options.zookeeper,
         period_ms=options.period_ms,
         may_alter=options.may_alter,
+        probers=options.probers,
     )
     anchor = Anchor.now()
     with workplace("measure", options.home) as home, Reporter(console) as say, Measurement(home, say) as measurement:

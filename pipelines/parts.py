@@ -34,6 +34,8 @@ class Target:
     period_ms: int = 100
     may_alter: bool = False
     webhook: str | None = None
+    probers: int = 1
+    """How many probers ask, each a process of its own."""
 
     @property
     def way_in(self) -> dict[str, Any]:
@@ -64,6 +66,8 @@ def collectors(home: Home, target: Target, anchor: Anchor) -> Iterator[Part]:
     """The collectors of a target, each a process of its own."""
     shared = _shared(home, target, anchor)
     yield prober(home, target, anchor)
+    for number in range(2, target.probers + 1):
+        yield prober(home, target, anchor, f"canary-{number}")
     yield Part("watch", ("collect", "watch"), WatchConfig(**shared, **target.way_in, prober_id="watch"))
     control_plane = ControlPlaneConfig(
         **shared,
