@@ -292,7 +292,8 @@ def test_an_open_outage_has_a_running_clock_and_a_growing_proof(with_open_incide
     expect(panel(page, "clusters")).to_contain_text("Outage open")
     row = panel(page, "open").locator("tbody tr").first
     expect(row).to_contain_text("live, provisional")
-    expect(row.get_by_role("link")).to_have_text(OPEN)
+    expect(row.get_by_role("link").filter(has_text=OPEN)).to_have_attribute("href", f"/incidents/{OPEN}")
+    expect(row.locator("a.proof").first).to_contain_text("at least")
     before = row.locator(".clock").text_content()
     expect(row.locator(".clock")).not_to_have_text(before)
     keep(page, "overview-open")

@@ -8,7 +8,7 @@ from pipelines.settings import Home
 
 pytestmark = pytest.mark.system
 
-HANDFUL = (("leader-killed", "kraft"), ("unclean-election", "kraft"))
+HANDFUL = (("leader-killed-two-probers", "kraft"), ("unclean-election", "kraft"), ("leader-killed", "zookeeper"))
 
 
 @pytest.mark.parametrize(("name", "mode"), HANDFUL)
