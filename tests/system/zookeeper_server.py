@@ -29,7 +29,7 @@ def zookeeper_server(folder: Path) -> Iterator[ZooKeeperNode]:
     logging = ZooKeeperMode(spec).logging(own / "server.log")
     write_files(own, 1, server_properties(spec, 1, ports, {1: 0}, own / "data"), logging)
     agent = jar_set.path_of("jolokia-agent-jvm")
-    command = server_command(find_java().executable, jar_set.class_path, agent, own, ports[1].jolokia)
+    command = server_command(find_java().executable, jar_set.class_path, agent, own, ports[1])
     node = ZooKeeperNode(1, ports[1], own, command, Anchor.now())
     node.start()
     try:
