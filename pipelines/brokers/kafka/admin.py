@@ -45,6 +45,8 @@ _LOST_ON_OUR_SIDE = {"_DESTROY_BROKER"}
 _STALE = {"NOT_CONTROLLER"}
 """In ZooKeeper mode librdkafka asks the controller that it knows of, and looks for the new one only when metadata are asked for."""
 RETRY_SECONDS = 0.2
+KNOWN_SECONDS = 5.0
+"""By then every broker knows a topic that the controller has made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +184,15 @@ class Admin:
         return self._settings(ConfigResource(ResourceType.BROKER, str(broker)), f"the settings of broker {broker}", timeout)
 
     def topic_settings(self, topic: str, timeout: float = TIMEOUT_SECONDS) -> dict[str, str | None]:
-        """The effective settings of a topic, defaults included."""
-        return self._settings(ConfigResource(ResourceType.TOPIC, topic), f"the settings of the topic {topic}", timeout)
+        """The effective settings of a topic, defaults included. One that was just made need not be known to every broker yet."""
+        deadline = time.monotonic() + KNOWN_SECONDS
+        while True:
+            try:
+                return self._settings(ConfigResource(ResourceType.TOPIC, topic), f"the settings of the topic {topic}", timeout)
+            except BrokerRefused as error:
+                if "UNKNOWN_TOPIC_OR_PART" not in str(error) or time.monotonic() >= deadline:
+                    raise
+                time.sleep(RETRY_SECONDS)
 
     def wait_until_led(self, topic: str, timeout: float) -> None:
         """Returns when every partition of a topic has a leader and its whole ISR. Raises TimedOut."""
