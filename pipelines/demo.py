@@ -13,15 +13,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.collect.config import CollectorConfig
 from pipelines.domain.clock import Anchor
-from pipelines.domain.observations import Fault
 from pipelines.lab.cluster import Lab
 from pipelines.lab.config import LabSpec
 from pipelines.lab.node import Fault as Injected
 from pipelines.lab.node import Node
 from pipelines.measuring import LOOPBACK, Measurement, free_port
-from pipelines.parts import Target, collectors, dashboard, stream
+from pipelines.parts import Target, collectors, dashboard, mark_fault, stream
 from pipelines.results import Results
 from pipelines.workplace import Reporter, check_result_file, workplace
 
@@ -109,17 +107,7 @@ def _restart(measurement: Measurement, lab: Lab, victim: Node, target: Target, a
 
 
 def _inject(measurement: Measurement, target: Target, anchor: Anchor, done: Injected) -> None:
-    """Marks a fault in the landing, as any injector should: what, when, and that it was seen to have taken effect."""
-    config = CollectorConfig(cluster_id=target.cluster_id, prober_id="demo", spool=str(measurement.home.landing), anchor=anchor.text())
-    with config.open_spool("drill") as spool:
-        spool.write(
-            Fault,
-            fault=done.fault,
-            target=done.target,
-            is_verified=True,
-            started_at_us=done.before_at_us,
-            ended_at_us=done.verified_at_us,
-        )
+    mark_fault(measurement.home, target, anchor, "demo", done.fault, done.target, (done.before_at_us, done.verified_at_us))
 
 
 def _wait_for_verdict(measurement: Measurement, target: Target, killed_at: datetime) -> None:

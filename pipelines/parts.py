@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.collect.canary.config import CanaryConfig
+from pipelines.collect.config import CollectorConfig
 from pipelines.collect.control_plane import ControlPlaneConfig
 from pipelines.collect.metrics import MetricsConfig
 from pipelines.collect.watch import WatchConfig
 from pipelines.collecting import CanaryProcess
 from pipelines.domain.clock import Anchor
+from pipelines.domain.observations import Fault
 from pipelines.measuring import STREAM_STOP_SECONDS, Part
 from pipelines.settings import Home
 from pipelines.streaming import StreamConfig
@@ -58,6 +60,19 @@ def prober(home: Home, target: Target, anchor: Anchor, prober_id: str = "canary"
     return Part(prober_id, ("collect", "canary"), config)
 
 
+def further_probers(home: Home, target: Target, anchor: Anchor, probers: int) -> Iterator[Part]:
+    """Those beside the first one, where so many ask."""
+    for number in range(2, probers + 1):
+        yield prober(home, target, anchor, f"canary-{number}")
+
+
+def mark_fault(home: Home, target: Target, anchor: Anchor, by: str, fault: str, hit: str, span_us: tuple[int, int]) -> None:
+    """Marks a fault in the landing, as any injector should: what, whom, from just before it to when it was seen to take effect."""
+    config = CollectorConfig(cluster_id=target.cluster_id, prober_id=by, spool=str(home.landing), anchor=anchor.text())
+    with config.open_spool("drill") as spool:
+        spool.write(Fault, fault=fault, target=hit, is_verified=True, started_at_us=span_us[0], ended_at_us=span_us[1])
+
+
 def _shared(home: Home, target: Target, anchor: Anchor) -> dict[str, Any]:
     return {"cluster_id": target.cluster_id, "spool": str(home.landing), "anchor": anchor.text()}
 
@@ -66,8 +81,7 @@ def collectors(home: Home, target: Target, anchor: Anchor) -> Iterator[Part]:
     """The collectors of a target, each a process of its own."""
     shared = _shared(home, target, anchor)
     yield prober(home, target, anchor)
-    for number in range(2, target.probers + 1):
-        yield prober(home, target, anchor, f"canary-{number}")
+    yield from further_probers(home, target, anchor, target.probers)
     yield Part("watch", ("collect", "watch"), WatchConfig(**shared, **target.way_in, prober_id="watch"))
     control_plane = ControlPlaneConfig(
         **shared,

@@ -113,31 +113,33 @@ class _Known:
     lives: dict[str, list[GoodRun]]
 
 
+def row_name(stream: Stream, outage: Outage) -> str:
+    """How a proof names an outage of a stream."""
+    return f"{stream.resource}/{stream.shard}/{stream.kind}/{stream.lane}@{outage.first_bad_issued_us}"
+
+
 def is_leaving(facts: Facts, broker: str | None, instant_us: int) -> bool:
     """Whether a broker had said that it shuts down, and had not come back, at an instant."""
-    leaving = False
-    for event in facts.broker_events.get(broker, ()) if broker is not None else ():
-        if event.started_at_us > instant_us:
-            break
-        if event.event == ControlEvent.BROKER_SHUTTING_DOWN:
-            leaving = True
-        elif event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED):
-            leaving = False
-    return leaving
+    return broker is not None and _has_gone_by(facts, broker, ControlEvent.BROKER_SHUTTING_DOWN, instant_us)
 
 
 def is_away(facts: Facts, broker: str, instant_us: int) -> bool:
     """Whether a broker had been fenced, and had not come back, at an instant. In ZooKeeper mode a new controller may move what it led
     long after its session has ended."""
-    away = False
+    return _has_gone_by(facts, broker, ControlEvent.BROKER_FENCED, instant_us)
+
+
+def _has_gone_by(facts: Facts, broker: str, event_of_going: ControlEvent, instant_us: int) -> bool:
+    """Whether the last event by an instant that says either is that a broker goes, and not that it comes."""
+    gone = False
     for event in facts.broker_events.get(broker, ()):
         if event.started_at_us > instant_us:
             break
-        if event.event == ControlEvent.BROKER_FENCED:
-            away = True
+        if event.event == event_of_going:
+            gone = True
         elif event.event in (ControlEvent.BROKER_REGISTERED, ControlEvent.BROKER_UNFENCED):
-            away = False
-    return away
+            gone = False
+    return gone
 
 
 def touches(outage: Outage, begin: Bounds, end: Bounds) -> bool:
@@ -202,11 +204,7 @@ def _absences_of(known: _Known, broker: str, proofs: list[Proof]) -> Iterator[Ab
 
 
 def _absence(known: _Known, broker: str, start: Bounds, fenced: Bounds | None, group: list[Proof]) -> Absence:
-    rows = tuple(
-        f"{stream.resource}/{stream.shard}/{stream.kind}/{stream.lane}@{outage.first_bad_issued_us}"
-        for stream, outage in group
-        if stream.kind != Kind.LEADER
-    )
+    rows = tuple(row_name(stream, outage) for stream, outage in group if stream.kind != Kind.LEADER)
     rows = rows or (f"partitions led by broker {broker} that did not answer: {len(group)}",)
     begin = start.high if start.high is not None else 0
     return Absence(broker, start, _end(known, broker, begin, fenced, group), tuple(group), rows, fenced)
@@ -301,7 +299,7 @@ def _seen_by_followers(known: _Known, broker: str, fenced: Bounds, others: Seque
     group = [
         (stream, outage)
         for stream, of_stream in known.outages.items()
-        if stream.kind == Kind.DURABLE_WRITE and stream.lane != Lane.CLIENT
+        if stream.waits_for_all
         for outage in of_stream
         if outage.first_bad_issued_us <= at
         and (outage.end.high is None or at <= outage.end.high)

@@ -23,6 +23,7 @@ from pipelines.domain.observations import (
     ControlEvent,
     EpochEnd,
     Fault,
+    Kind,
     Lane,
     LateAcks,
     LeaderSeen,
@@ -57,6 +58,11 @@ class Stream:
     def partition(self) -> Partition:
         """The partition that is probed."""
         return Partition(self.resource, self.shard)
+
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether each probe is one acks=all write, which waits for every member of the ISR and is not sent again."""
+        return self.kind == Kind.DURABLE_WRITE and self.lane != Lane.CLIENT
 
 
 Named = tuple[str, str, int]

@@ -15,11 +15,11 @@ is fenced at 9050 and 2 is elected for both; u0 is first answered by 2 at 9300. 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipelines.domain.brokers import Absence, answers_within, fencings, is_leaving, leader_before, lives_of, touches
+from pipelines.domain.brokers import Absence, Proof, answers_within, fencings, is_leaving, leader_before, lives_of, row_name, touches
 from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.intervals import Bounds, hull
 from pipelines.domain.leadership import leader_changes, taken_over
-from pipelines.domain.observations import Control, Kind, Lane
+from pipelines.domain.observations import Control, Kind
 from pipelines.domain.replication import partitions, state_at
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.windows import ACKS_ALL_STALLED, PartitionWindow, at_latest, evidence_of, proof_of
@@ -32,7 +32,7 @@ class _Isolation:
     broker: str
     start: Bounds
     fenced: Bounds
-    proof: dict[Partition, Outage]
+    proof: dict[Partition, Proof]
     isrs: tuple[frozenset[str], ...]
     """Of the probed partitions whose writes waited."""
 
@@ -45,8 +45,7 @@ class _Isolation:
     @property
     def rows(self) -> tuple[str, ...]:
         """The outages that prove it."""
-        names = (f"{one.resource}/{one.shard}/{Kind.DURABLE_WRITE}/{Lane.RAW}" for one in self.proof)
-        return tuple(f"{name}@{outage.first_bad_issued_us}" for name, outage in zip(names, self.proof.values(), strict=True))
+        return tuple(row_name(stream, outage) for stream, outage in self.proof.values())
 
 
 def isolation_windows(
@@ -62,7 +61,8 @@ def isolation_windows(
             if change is None:
                 continue
             end, takeover = taken_over(facts, partition, change, broker_absences)
-            seen = one.proof.get(partition)
+            found = one.proof.get(partition)
+            seen = found[1] if found else None
             yield PartitionWindow(
                 ACKS_ALL_STALLED,
                 partition,
@@ -93,10 +93,10 @@ def _isolations(facts: Facts, outages: dict[Stream, list[Outage]], broker_absenc
 def _isolation(facts: Facts, outages: dict[Stream, list[Outage]], broker: str, fenced: Bounds) -> _Isolation | None:
     """The isolation of a broker that ended with its fencing; None where it is not proven."""
     begin = fenced.low if fenced.low is not None else 0
-    proof: dict[Partition, Outage] = {}
+    proof: dict[Partition, Proof] = {}
     isrs = []
     for stream in facts.probes:
-        if stream.kind != Kind.DURABLE_WRITE or stream.lane == Lane.CLIENT:
+        if not stream.waits_for_all:
             continue
         waited = [one for one in outages.get(stream, ()) if one.first_bad_issued_us <= begin and touches(one, fenced, fenced)]
         state = state_at(facts, stream.partition, waited[0].first_bad_issued_us if waited else begin - 1)
@@ -106,9 +106,9 @@ def _isolation(facts: Facts, outages: dict[Stream, list[Outage]], broker: str, f
             continue
         if not waited:
             return None  # it reached its followers here
-        proof[stream.partition] = waited[0]
+        proof[stream.partition] = stream, waited[0]
         isrs.append(isr)
-    start = hull(outage.start for outage in proof.values())
+    start = hull(outage.start for _, outage in proof.values())
     if start is None or start.high is None or not answers_within(lives_of(facts).get(broker, ()), start.high, begin):
         return None
     return _Isolation(broker, start, fenced, proof, tuple(isrs))

@@ -13,10 +13,9 @@ waited for it.
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.domain.brokers import Absence, Proof, needs, touches
+from pipelines.domain.brokers import Absence, Proof, needs, row_name, touches
 from pipelines.domain.facts import Facts, Stream
 from pipelines.domain.intervals import Bounds, hull, known
-from pipelines.domain.observations import Kind, Lane
 from pipelines.domain.replication import OutOfSync, out_of_sync
 from pipelines.domain.unavailability import Outage
 
@@ -28,7 +27,9 @@ no farther apart than this."""
 
 def laggards(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences: Sequence[Absence]) -> list[Absence]:
     """Every span in which a follower held up acks=all writes, in order of time. `outages` are those of all streams of the cluster."""
-    durable = {stream: outages.get(stream, []) for stream in facts.probes if _is_durable(stream)}
+    durable = {stream: outages.get(stream, []) for stream in facts.probes if stream.waits_for_all}
+    if not any(durable.values()):
+        return []  # as it is nearly always: nobody waited for anybody
     found = []
     drops: dict[str, list[OutOfSync]] = {}
     for one in out_of_sync(facts):
@@ -40,10 +41,6 @@ def laggards(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences:
             if lagging is not None and not any(one.covers(lagging.start) for one in broker_absences):
                 found.append(lagging)
     return sorted(found, key=lambda one: (one.start.high or 0, one.broker))
-
-
-def _is_durable(stream: Stream) -> bool:
-    return stream.kind == Kind.DURABLE_WRITE and stream.lane != Lane.CLIENT
 
 
 def _together(drops: list[OutOfSync]) -> Iterator[list[OutOfSync]]:
@@ -72,7 +69,7 @@ def _laggard(facts: Facts, durable: dict[Stream, list[Outage]], broker: str, dro
     # One that needed it and was served is proof of the contrary.
     if any(stream not in proven and needs(facts, stream, broker, start.high) for stream in durable):
         return None
-    rows = tuple(f"{one.resource}/{one.shard}/{one.kind}/{one.lane}@{outage.first_bad_issued_us}" for one, outage in proof)
+    rows = tuple(row_name(stream, outage) for stream, outage in proof)
     last = drops[-1].start
     low = max(known(start.high, last.low))
     return Absence(broker, start, Bounds(low, max(low, last.high or low)), tuple(proof), rows, None, is_slow=True)

@@ -27,7 +27,7 @@ from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import is_good
 from pipelines.domain.intervals import Bounds, known
 from pipelines.domain.leadership import leader_changes
-from pipelines.domain.observations import FOLLOWED_IN_ORDER, Control, Kind, Lane, Probes
+from pipelines.domain.observations import FOLLOWED_IN_ORDER, Control, Kind, Probes
 from pipelines.domain.replication import partitions, state_at
 from pipelines.domain.sequences import number
 from pipelines.domain.unavailability import Outage
@@ -49,7 +49,7 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
     """The windows of every partition, absence by absence, also of those that only lagged. `outages` are those of all streams of the
     cluster."""
     durable = by_partition(outages, [Kind.DURABLE_WRITE])
-    probed = {stream.partition: runs for stream, runs in facts.probes.items() if _is_durable(stream)}
+    probed = {stream.partition: runs for stream, runs in facts.probes.items() if stream.waits_for_all}
     everyone = partitions(facts)
     for absence in broker_absences:
         followed = _followed(facts, durable, absence)
@@ -79,10 +79,6 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
                 proof_of(absence, removal),
                 seen,
             )
-
-
-def _is_durable(stream: Stream) -> bool:
-    return stream.kind == Kind.DURABLE_WRITE and stream.lane != Lane.CLIENT
 
 
 def _removal(facts: Facts, absence: Absence, partition: Partition) -> Control | None:

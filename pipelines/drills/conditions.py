@@ -27,7 +27,7 @@ def _is_not_served(context: Context, _found: Any) -> bool:
 
 def _is_in_sync(context: Context, _found: Any) -> bool:
     states = context.lab.metadata().partitions().values()
-    return bool(states) and all(one.leader is not None and set(one.isr) == set(one.replicas) for one in states)
+    return bool(states) and all(one.is_whole for one in states)
 
 
 def _acknowledges(context: Context, found: Any) -> bool:

@@ -190,7 +190,7 @@ def _witness_rows(history: History) -> Iterator[Row]:
                 "acked": len(times),
                 "gone": len(missing),
                 "gone_span_ms": missing[-1].at_ms - missing[0].at_ms if missing else 0,
-                "consumed_and_gone": witness.consumed_and_gone().get(partition, 0),
+                "consumed_and_gone": len(witness.consumed_and_gone().get(partition, ())),
                 "longest_silence_ms": max((b - a for a, b in pairwise(times)), default=0),
             }
 

@@ -6,16 +6,17 @@ clock, which was `clock_error_us` away from that clock at most. A history can be
 Example: `History.parse(json.loads(path.read_text()))` of a kept drill gives the claims that the drill gave.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pipelines.domain.clock import microseconds
 from pipelines.drills.records import Ack, CanaryAcks, Consumed, Placement, Stored
 
 Row = dict[str, Any]
+Known = TypeVar("Known", Ack, Consumed)
+"""A record that a client knows of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +55,20 @@ class Witnessed:
     is_compacted: bool = False
     consumed: tuple[Consumed, ...] = ()
 
-    def consumed_and_gone(self) -> dict[int, int]:
-        """How many records that a consumer had read are not there any more, by partition."""
-        there = {(one.partition, one.value) for one in self.stored}
-        return Counter(one.partition for one in self.consumed if self.is_read and (one.partition, one.value) not in there)
+    def consumed_and_gone(self) -> dict[int, list[Consumed]]:
+        """The records that a consumer had read and that are not there any more, by partition; empty where nobody has looked."""
+        return self._missing(self.consumed)
 
     def gone(self) -> dict[int, list[Ack]]:
         """The acknowledged records that are not there, by partition; empty where nobody has looked."""
+        return self._missing(self.acked)
+
+    def _missing(self, records: Iterable[Known]) -> dict[int, list[Known]]:
         if not self.is_read:
             return {}
         there = {(one.partition, one.value) for one in self.stored}
-        found: dict[int, list[Ack]] = {}
-        for one in self.acked:
+        found: dict[int, list[Known]] = {}
+        for one in records:
             if (one.partition, one.value) not in there:
                 found.setdefault(one.partition, []).append(one)
         return found

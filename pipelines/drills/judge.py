@@ -20,12 +20,12 @@ What is provable, and is therefore what is asked (a, c as in `witness`; e the me
 Example: an outage that is certain in [1.2 s, 9.1 s] and a record that the leader appended at 5.0 s: the outage is wrong.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from pipelines.drills.claims import Claim, claim
 from pipelines.drills.history import Act, History, Row, Witnessed
-from pipelines.drills.records import CLIENT_ADDS_MS, REQUEST_MS, Ack, Stored
+from pipelines.drills.records import CLIENT_ADDS_MS, REQUEST_MS, Ack, Consumed, Stored
 
 OUTAGES, LOSSES, AVAILABILITY, EVENTS = "gold.outages", "gold.losses", "gold.availability", "silver.events"
 OF_ACKS = {-1: ("durable_write", "leader", "write"), 1: ("leader", "write")}
@@ -58,22 +58,9 @@ def always(history: History, coverage: float) -> list[Claim]:
 
 
 def _never_down_while_served(history: History, witness: Witnessed) -> Claim:
-    appended = {(one.partition, one.value): one.appended_ms * 1000 for one in witness.stored}
-    error = history.clock_error_us + 1000
-    wrong = []
     spans = [row for row in _rows_of(history, witness) if _certain(row) is not None]
-    for row in spans:
-        begin, end = _certain(row) or (0, 0)
-        for ack in witness.acked:
-            at = appended.get((ack.partition, ack.value))
-            if str(ack.partition) != row["shard"] or at is None or at < begin + error:
-                continue
-            done_by = at + 1000 if row["kind"] != "durable_write" else (ack.at_ms + 1) * 1000
-            if done_by <= end - error:
-                wrong.append(
-                    f"{row['shard']} {row['kind']} down for certain in [{_s(history, begin)}, {_s(history, end)}] s, but offset"
-                    f" {ack.offset} was appended at {_s(history, at)} s and acknowledged at {_s(history, ack.at_ms * 1000)} s"
-                )
+    # With acks=1 the append alone proves that the leader served; with acks=all the last replica answered by the acknowledgement.
+    wrong = _inside(history, witness, spans, witness.acked, "acknowledged at", lambda row: row["kind"] == "durable_write")
     return claim(
         f"{witness.topic}: never down while it served",
         "no record appended and acknowledged inside a span that we call certainly down",
@@ -83,42 +70,58 @@ def _never_down_while_served(history: History, witness: Witnessed) -> Claim:
 
 
 def _never_down_while_read(history: History, witness: Witnessed) -> Claim:
-    appended = {(one.partition, one.value): one.appended_ms * 1000 for one in witness.stored}
-    error = history.clock_error_us + 1000
-    wrong = []
     spans = [row for row in history.rows(OUTAGES) if row["resource"] == witness.topic and row["kind"] in OF_READS]
-    for row in spans:
-        begin, end = _certain(row) or (0, 0)
-        for one in witness.consumed:
-            at = appended.get((one.partition, one.value))
-            if str(one.partition) == row["shard"] and at is not None and begin + error <= at and (one.at_ms + 1) * 1000 <= end - error:
-                wrong.append(
-                    f"{row['shard']} {row['kind']} down for certain in [{_s(history, begin)}, {_s(history, end)}] s, but offset"
-                    f" {one.offset} was appended at {_s(history, at)} s and read by {_s(history, one.at_ms * 1000)} s"
-                )
     return claim(
         f"{witness.topic}: never down while it was read",
         "no record appended and read inside a span that we call certainly down",
-        wrong,
+        _inside(history, witness, spans, witness.consumed, "read by", lambda _row: True),
         f"none of {len(witness.consumed)} records that a consumer had in {len(spans)} spans",
     )
 
 
-def _read_and_gone(history: History, witness: Witnessed) -> Claim:
-    is_on_purpose = witness.is_compacted or any(act.action in DELETING and act.target == witness.topic for act in history.acts)
-    there = {(one.partition, one.value) for one in witness.stored}
-    gone = [] if is_on_purpose or not witness.is_read else [one for one in witness.consumed if (one.partition, one.value) not in there]
+def _inside(
+    history: History,
+    witness: Witnessed,
+    spans: Iterable[Row],
+    records: Iterable[Ack | Consumed],
+    done: str,
+    takes_answer: Callable[[Row], bool],
+) -> list[str]:
+    """The records of a witness that were appended and done within a span in which we say that it was certainly down.
+
+    `takes_answer`: whether what contradicts the span had been done only when the client had its answer.
+    """
+    appended = {(one.partition, one.value): one.appended_ms * 1000 for one in witness.stored}
+    error = history.clock_error_us + 1000
     wrong = []
-    for partition in sorted({one.partition for one in gone}):
-        at = [one.at_ms for one in gone if one.partition == partition]
+    for row in spans:
+        begin, end = _certain(row) or (0, 0)
+        for one in records:
+            at = appended.get((one.partition, one.value))
+            if str(one.partition) != row["shard"] or at is None or at < begin + error:
+                continue
+            done_by = (one.at_ms + 1) * 1000 if takes_answer(row) else at + 1000
+            if done_by <= end - error:
+                wrong.append(
+                    f"{row['shard']} {row['kind']} down for certain in [{_s(history, begin)}, {_s(history, end)}] s, but offset"
+                    f" {one.offset} was appended at {_s(history, at)} s and {done} {_s(history, one.at_ms * 1000)} s"
+                )
+    return wrong
+
+
+def _read_and_gone(history: History, witness: Witnessed) -> Claim:
+    gone = {} if _is_deleted_on_purpose(history, witness) else witness.consumed_and_gone()
+    wrong = []
+    for partition, records in sorted(gone.items()):
         rows = [row for row in history.rows(LOSSES) if (row["resource"], row["shard"]) == (witness.topic, str(partition))]
+        at = [one.at_ms for one in records]
         if (max(at) - min(at)) * 1000 > SAMPLED_US and not any(row["verdict"] == "LOST" for row in rows):
             wrong.append(f"{partition}: a consumer had {len(at)} records that are gone, and no row says LOST")
     return claim(
         f"{witness.topic}: what was read and is gone is lost",
         "a LOST row where records are gone that a consumer had",
         wrong,
-        f"{len(gone)} of {len(witness.consumed)} records that a consumer had are gone",
+        f"{sum(map(len, gone.values()))} of {len(witness.consumed)} records that a consumer had are gone",
     )
 
 
@@ -166,7 +169,7 @@ def _explained_ms(rows: Iterable[Row], from_us: int, to_us: int) -> float | None
 
 
 def _gone(history: History, witness: Witnessed) -> Claim:
-    if witness.is_compacted or any(act.action in DELETING and act.target == witness.topic for act in history.acts):
+    if _is_deleted_on_purpose(history, witness):
         return _deleted_on_purpose(history, witness)
     gone = witness.gone()
     partitions = sorted({ack.partition for ack in witness.acked})
@@ -180,6 +183,10 @@ def _gone(history: History, witness: Witnessed) -> Claim:
         wrong,
         f"{total} of {len(witness.acked)} acknowledged records gone" if witness.is_read else "nobody looked: the topic is no more",
     )
+
+
+def _is_deleted_on_purpose(history: History, witness: Witnessed) -> bool:
+    return witness.is_compacted or any(act.action in DELETING and act.target == witness.topic for act in history.acts)
 
 
 def _deleted_on_purpose(history: History, witness: Witnessed) -> Claim:

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 
 from pipelines import ddl
 from pipelines.collect.canary.config import CanaryConfig
-from pipelines.collect.config import CollectorConfig
 from pipelines.domain.clock import Anchor
-from pipelines.domain.observations import Fault
 from pipelines.drills import conditions, faults, judge, targets
 from pipelines.drills.actions import Done
 from pipelines.drills.claims import Claim
@@ -33,7 +31,7 @@ from pipelines.drills.witness import SETTINGS, Witness, consumed, stored
 from pipelines.errors import LabError
 from pipelines.lab import Lab
 from pipelines.measuring import STEADY_SECONDS, Measurement
-from pipelines.parts import Target, collectors, prober, stream
+from pipelines.parts import Target, collectors, further_probers, mark_fault, stream
 from pipelines.serving import Serving
 from pipelines.settings import Home
 
@@ -134,8 +132,8 @@ class _Run:
             context.measurement.start(part)
         # The witnesses after the stream, which needs the processors for itself when it starts.
         context.measurement.wait(context.measurement.is_streaming, STREAM_SECONDS, "the stream's first batch")
-        for number in range(2, self.drill.probers + 1):
-            context.measurement.start(prober(self.home, target, self.anchor, f"canary-{number}"), prefix=())
+        for part in further_probers(self.home, target, self.anchor, self.drill.probers):
+            context.measurement.start(part, prefix=())
         for plan in self.drill.witnesses:
             witness = Witness(plan.topic, plan.acks, plan.rate, self.folder)
             context.witnesses[plan.topic] = witness
@@ -179,18 +177,7 @@ class _Run:
         self.acts.append(act)
         context.write({"record": "action", **row_of({name: getattr(act, name) for name in act.__slots__ if name != "placement"})})
         context.write({"record": "placement", "label": label, "placement": placement})
-        config = CollectorConfig(
-            cluster_id=target.cluster_id, prober_id="drill", spool=str(self.home.landing), anchor=self.anchor.text()
-        )
-        with config.open_spool("drill") as spool:
-            spool.write(
-                Fault,
-                fault=one.action,
-                target=one.target,
-                is_verified=True,
-                started_at_us=one.before_at_us,
-                ended_at_us=one.verified_at_us,
-            )
+        mark_fault(self.home, target, self.anchor, "drill", one.action, one.target, (one.before_at_us, one.verified_at_us))
 
     def _wait(self, context: Context, texts: tuple[str, ...], seconds: float) -> None:
         """Until all conditions hold at once; a witness that has died is no witness."""

@@ -132,7 +132,7 @@ class ProcessFaults:
 
         def is_in_sync() -> bool:
             partitions = self.metadata().partitions().values()
-            return all(info.leader is not None and set(info.isr) == set(info.replicas) for info in partitions)
+            return all(info.is_whole for info in partitions)
 
         self.wait_for(is_in_sync, timeout, "every partition of the lab to have its whole ISR")
 

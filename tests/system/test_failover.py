@@ -18,12 +18,10 @@ from typing import Any
 
 import pytest
 
-from pipelines.collect.config import CollectorConfig
 from pipelines.domain.clock import Anchor
-from pipelines.domain.observations import Fault
 from pipelines.lab import Lab, LabSpec
 from pipelines.measuring import Measurement
-from pipelines.parts import Target, collectors, stream
+from pipelines.parts import Target, collectors, mark_fault, stream
 from pipelines.processes import wait_until
 from pipelines.results import Results
 from pipelines.settings import Home
@@ -89,7 +87,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
             victim = lab.active_controller()
             done = injure(victim)
             faults[name] = done.before_at_us / 1000
-            mark(home, target, anchor, done)
+            mark_fault(home, target, anchor, "test", done.fault, done.target, (done.before_at_us, done.verified_at_us))
             wait_until(lambda at=done.before_at_us: anchor.now_us() > at + 3_000_000, 10, "the fault to be felt")
             measurement.wait(measurement.is_serving, 120, f"service after {name}")
             lab.start(victim)
@@ -124,13 +122,6 @@ def acknowledgements(logs: list[Path]) -> dict[int, list[float]]:
             said = json.loads(line)
             acks[said["partition"]].append(said["timestamp"])
     return acks
-
-
-def mark(home: Home, target: Target, anchor: Anchor, done: Any) -> None:
-    config = CollectorConfig(cluster_id=target.cluster_id, prober_id="test", spool=str(home.landing), anchor=anchor.text())
-    with config.open_spool("drill") as spool:
-        span = {"started_at_us": done.before_at_us, "ended_at_us": done.verified_at_us}
-        spool.write(Fault, fault=done.fault, target=done.target, is_verified=True, **span)
 
 
 def certain_down(row: dict[str, Any]) -> tuple[float, float]:

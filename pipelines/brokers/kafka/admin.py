@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import (
@@ -26,10 +26,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from pipelines.errors import BrokerRefused, ConnectionFailed, RetryableError, TimedOut, Unauthorised
+from pipelines.errors import BrokerRefused, ConnectionFailed, LastackError, RetryableError, TimedOut, Unauthorised
 from pipelines.processes import wait_until
 
 TIMEOUT_SECONDS = 10.0
+T = TypeVar("T")
 
 # By the names that librdkafka gives; those that begin with an underscore are its own, the others are Kafka's.
 _UNAUTHORISED = {
@@ -123,25 +124,32 @@ class Admin:
 
     def _change(self, ask: "Callable[[], Future[Any]]", what: str, timeout: float, done_before: str | None = None) -> None:
         """Asks until there is an answer or the time is over. `done_before`: what a second attempt is told when the first one took."""
-        deadline = time.monotonic() + timeout
-        is_repeated = False
-        while True:
+        asked = 0
+
+        def attempt() -> None:
+            nonlocal asked
+            asked += 1
             try:
                 self._result(ask(), what, timeout)
-            except RetryableError:
-                # The answer was lost, not the request; or another node was meant, which the metadata name.
-                if time.monotonic() >= deadline:
+            except BrokerRefused as error:
+                if not (asked > 1 and done_before is not None and done_before in str(error)):
                     raise
-                is_repeated = True
+
+        # The answer was lost, not the request; or another node was meant, which the metadata name.
+        self._again_while(lambda error: isinstance(error, RetryableError), attempt, timeout)
+
+    def _again_while(self, is_passing: Callable[[LastackError], bool], attempt: Callable[[], T], seconds: float) -> T:
+        """Tries until it does not fail in a way that passes, at the longest for so many seconds; looks at the metadata in between."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return attempt()
+            except LastackError as error:
+                if not is_passing(error) or time.monotonic() >= deadline:
+                    raise
                 time.sleep(RETRY_SECONDS)
                 with contextlib.suppress(ConnectionFailed, RetryableError):
                     self._metadata(None)
-            except BrokerRefused as error:
-                if not (is_repeated and done_before is not None and done_before in str(error)):
-                    raise
-                return
-            else:
-                return
 
     def alter_topic(self, topic: str, settings: Mapping[str, str], timeout: float = TIMEOUT_SECONDS) -> None:
         """Sets these settings of a topic that exists and leaves its others alone."""
@@ -185,14 +193,11 @@ class Admin:
 
     def topic_settings(self, topic: str, timeout: float = TIMEOUT_SECONDS) -> dict[str, str | None]:
         """The effective settings of a topic, defaults included. One that was just made need not be known to every broker yet."""
-        deadline = time.monotonic() + KNOWN_SECONDS
-        while True:
-            try:
-                return self._settings(ConfigResource(ResourceType.TOPIC, topic), f"the settings of the topic {topic}", timeout)
-            except BrokerRefused as error:
-                if "UNKNOWN_TOPIC_OR_PART" not in str(error) or time.monotonic() >= deadline:
-                    raise
-                time.sleep(RETRY_SECONDS)
+        return self._again_while(
+            lambda error: isinstance(error, BrokerRefused) and "UNKNOWN_TOPIC_OR_PART" in str(error),
+            lambda: self._settings(ConfigResource(ResourceType.TOPIC, topic), f"the settings of the topic {topic}", timeout),
+            KNOWN_SECONDS,
+        )
 
     def wait_until_led(self, topic: str, timeout: float) -> None:
         """Returns when every partition of a topic has a leader and its whole ISR. Raises TimedOut."""

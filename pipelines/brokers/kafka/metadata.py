@@ -36,6 +36,11 @@ class PartitionInfo:
     replicas: tuple[int, ...]
     error: str | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has a leader and every replica is in sync."""
+        return self.leader is not None and set(self.isr) == set(self.replicas)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
