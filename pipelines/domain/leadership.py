@@ -36,7 +36,7 @@ from pipelines.domain.windows import (
     was_served,
 )
 
-RULE_VERSION = "leader-7"
+RULE_VERSION = "leader-8"
 
 
 def leader_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_absences: Sequence[Absence]) -> Iterator[PartitionWindow]:
