@@ -8,8 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipelines.brokers.kafka.client_properties import load
-from pipelines.brokers.kafka.log_ranges import log_ranges
+from pipelines.brokers.systems import log_reader
 from pipelines.collect.config import CollectorConfig
 from pipelines.collect.lifecycle import stop_signals
 from pipelines.collect.spool import Spool
@@ -46,7 +45,7 @@ def main(config: StreamConfig) -> None:
 
 
 def _readbacks(config: StreamConfig, spool: Spool) -> ReadBacks:
-    connection = load(config.bootstrap, Path(config.command_config) if config.command_config else None)
+    reader = log_reader(config.system, config.bootstrap, Path(config.command_config) if config.command_config else None)
     topics = {}
     for one in config.topics:
         name, _, written = one.partition("=")
@@ -55,8 +54,7 @@ def _readbacks(config: StreamConfig, spool: Spool) -> ReadBacks:
     return ReadBacks(
         cluster_id=config.cluster_id,
         topics=topics,
-        kafka=connection.java("kafka."),
-        ranges=lambda wanted: log_ranges(connection, wanted),
+        reader=reader,
         spool=spool,
         clock=config.clock,
         every_seconds=config.readback_seconds,

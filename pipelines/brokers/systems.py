@@ -15,10 +15,12 @@ from pipelines.brokers.base import ControlPlace, ControlSource, MetricSource, Wa
 from pipelines.brokers.kafka import client_properties
 from pipelines.brokers.kafka.control import control_sources as kafka_control_sources
 from pipelines.brokers.kafka.jolokia import Jolokia
+from pipelines.brokers.kafka.log_reader import KafkaLogReader
 from pipelines.brokers.kafka.prober import KafkaProber
 from pipelines.brokers.kafka.prober import prepare as kafka_prepare
 from pipelines.brokers.kafka.watching import KafkaWatch
 from pipelines.brokers.probing import LeaderChange, ProbePlace, Prober
+from pipelines.brokers.readback import LogReader
 from pipelines.errors import UsageError
 
 SourceMaker = Callable[[], ControlSource]
@@ -28,12 +30,17 @@ def _kafka_watch(bootstrap: str, command_config: Path | None) -> Watchable:
     return KafkaWatch(client_properties.load(bootstrap, command_config))
 
 
+def _kafka_log_reader(bootstrap: str, command_config: Path | None) -> LogReader:
+    return KafkaLogReader(client_properties.load(bootstrap, command_config))
+
+
 WATCHABLES: dict[str, Callable[[str, Path | None], Watchable]] = {"kafka": _kafka_watch}
 PROBERS: dict[str, tuple[Callable[[ProbePlace], list[str]], Callable[[ProbePlace, Callable[[LeaderChange], None]], Prober]]] = {
     "kafka": (kafka_prepare, KafkaProber)
 }
 METRIC_SOURCES: dict[str, Callable[[str, tuple[str, str] | None], MetricSource]] = {"kafka": Jolokia}
 CONTROL_SOURCES: dict[str, Callable[[ControlPlace], Sequence[SourceMaker]]] = {"kafka": kafka_control_sources}
+LOG_READERS: dict[str, Callable[[str, Path | None], LogReader]] = {"kafka": _kafka_log_reader}
 
 
 def watchable(system: str, bootstrap: str, command_config: Path | None) -> Watchable:
@@ -68,3 +75,10 @@ def control_sources(system: str, place: ControlPlace) -> Sequence[SourceMaker]:
     if system not in CONTROL_SOURCES:
         raise UsageError(f"{system!r} has no control plane that can be read; systems that have: {', '.join(sorted(CONTROL_SOURCES))}")
     return CONTROL_SOURCES[system](place)
+
+
+def log_reader(system: str, bootstrap: str, command_config: Path | None) -> LogReader:
+    """What `pipelines.readback` reads with. Raises UsageError for a system whose records cannot be read back, or settings."""
+    if system not in LOG_READERS:
+        raise UsageError(f"what {system!r} stores cannot be read back; systems that can be: {', '.join(sorted(LOG_READERS))}")
+    return LOG_READERS[system](bootstrap, command_config)
