@@ -1,8 +1,8 @@
-"""What must a broker system offer so that Lastack can measure it? The newcomer's list.
+"""What must a broker system offer so that Lastack can measure it? The newcomer's list, first part (`probing`, `readback`; `entry`).
 
 The rule: a collector knows brokers through these protocols only, and through identity in words (`resource`, `shard`, `leader`
-are strings, `term` and positions may be absent). A system offers what it has and says so in its `Capabilities`; what it does
-not have is absent, never faked: RabbitMQ has no positions, RocketMQ no ISR, a ZooKeeper-mode cluster no metadata log.
+are strings, `term` and positions may be absent). A system offers what it has and says so in its `Entry` and its `Capabilities`; what
+it does not have is absent, never faked: RabbitMQ has no positions, RocketMQ no ISR, a ZooKeeper-mode cluster no metadata log.
 
 To add a system, write `pipelines/brokers/<system>/` with
 
@@ -18,7 +18,7 @@ term=5)`.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -48,6 +48,21 @@ class Shard(NamedTuple):
 
     resource: str
     shard: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlace:
+    """Where a cluster is and how it is reached, as the user said it.
+
+    `command_config` is a file that says how to get in; secrets are there and nowhere else. `metrics` are URLs, one for each broker.
+    `settings` are the system's own, under the names that its `Entry` lists, each with all its values.
+    """
+
+    system: str
+    bootstrap: str
+    command_config: Path | None = None
+    metrics: tuple[str, ...] = ()
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,17 +219,11 @@ class Decided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlace:
-    """Where a cluster's control plane can be read, as the user said it."""
+    """Whose control plane is to be read, and by which clock."""
 
+    cluster: ClusterPlace
     cluster_id: str
     clock: Anchor
-    bootstrap: str
-    command_config: Path | None = None
-    controllers: tuple[str, ...] = ()
-    controller_config: Path | None = None
-    metadata_log: Path | None = None
-    jolokia: tuple[str, ...] = ()
-    zookeeper: str | None = None
 
 
 class ControlSource(Protocol):

@@ -23,12 +23,11 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pipelines.brokers.base import AskFailed, Position, Reply, Shard, ShardView, TermEnd, View, Watchable
 from pipelines.brokers.systems import watchable
-from pipelines.collect.config import CollectorConfig
+from pipelines.collect.config import ClusterConfig
 from pipelines.collect.lifecycle import StatusLines, stop_signals
 from pipelines.collect.spool import Spool
 from pipelines.collect.stall import StallDetector
@@ -61,12 +60,9 @@ STALLED = "PROBER_STALLED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchConfig(CollectorConfig):
-    """`bootstrap` and `command_config` (the path of a client.properties) say how the cluster is reached. A healthy partition is written
-    down every `flush_seconds`, and at once when something changes."""
+class WatchConfig(ClusterConfig):
+    """A healthy partition is written down every `flush_seconds`, and at once when something changes."""
 
-    bootstrap: str
-    command_config: str | None = None
     period_ms: int = 1000
     lambda_ms: int = 1000
     flush_seconds: float = 30.0
@@ -74,7 +70,7 @@ class WatchConfig(CollectorConfig):
 
 def run(config: WatchConfig) -> None:
     """Watches until SIGTERM or SIGINT. Raises UsageError for settings that cannot be used, SpoolError for a spool that cannot."""
-    door = watchable(config.system, config.bootstrap, Path(config.command_config) if config.command_config else None)
+    door = watchable(config.place)
     with config.open_spool(COLLECTOR) as spool, stop_signals() as stop:
         status = StatusLines(spool, config.clock, config.status_seconds)
         asyncio.run(_run(Watch(config, door, spool, status), door, stop.is_set))

@@ -75,6 +75,7 @@ def read(
 ) -> Running:
     anchor = Anchor.now()
     config = ControlPlaneConfig(
+        system="kafka",
         cluster_id="c",
         prober_id="p",
         spool=str(tmp_path / landing),

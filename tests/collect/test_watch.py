@@ -124,6 +124,7 @@ def watch(folder: Path, cluster: SimulatedCluster, story: Callable[[Running], Aw
     """Runs a watch while the story is told; every run of probes is without gaps at its end."""
     anchor = Anchor.now()
     config = WatchConfig(
+        system="kafka",
         cluster_id="c",
         prober_id="p",
         spool=str(folder / "landing"),

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 from pipelines.brokers import systems
 from pipelines.brokers.base import Shard
@@ -36,20 +35,20 @@ def run(config: CanaryConfig, observers: Sequence[Observer] = (), beat: Callable
     Raises UsageError, ConnectionFailed or Unauthorised when it cannot begin, SpoolError when nothing can be written at all.
     """
     config.check()
+    systems.check_lanes(config.system, {name: (LANES[name].kind, LANES[name].lane) for name in config.lanes})
     place = ProbePlace(
-        bootstrap=config.bootstrap,
-        command_config=Path(config.command_config) if config.command_config else None,
+        cluster=config.place,
         resources=config.topics(),
         connections_max=config.connections_max,
         shards_max=config.partitions_max,
         may_alter=config.may_alter,
     )
-    warnings = systems.prepare_probing(config.system, place)
+    warnings = systems.prepare_probing(place)
     with stop_signals() as stop, config.open_spool("canary") as spool:
         journal = Journal(spool, observers)
         status = StatusLines(spool, config.clock, config.status_seconds)
         changed = partial(_leader_changed, journal, config.clock)
-        prober = systems.prober(config.system, place, changed)
+        prober = systems.prober(place, changed)
         canary = Canary(config, prober, journal, status, warnings)
 
         def flush() -> None:
