@@ -117,7 +117,7 @@ class TermEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
+class Timed(Generic[T]):
     """An answer, with the instants of asking and of receiving."""
 
     body: T
@@ -154,6 +154,8 @@ class MetricSource(Protocol):
 
     address: str
     """Where it is asked: its name until it says who it is."""
+    telling: frozenset[str]
+    """The names of those values whose change is an event; the others move all the time, and are written now and then."""
 
     def poll(self, timeout_seconds: float) -> MetricSample:
         """Asks once. Raises AskFailed."""
@@ -168,10 +170,10 @@ class Watchable(Protocol):
     async def view(self, deadline: float) -> View:
         """What clients are told now; never older than what it told before."""
 
-    async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Reply[dict[Shard, Position]]:
+    async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Timed[dict[Shard, Position]]:
         """Asks a leader how far each of these shards goes. The mapping gives the term that clients were told."""
 
-    async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Reply[dict[Shard, TermEnd]]:
+    async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Timed[dict[Shard, TermEnd]]:
         """Asks a leader where old terms end: shard to (term of the leader, the old term). Only with `has_term_ends`."""
 
     async def close(self) -> None:
@@ -202,7 +204,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Decisions:
     """Decisions that became known together, in their order; none of them is a sign of life of the source.
 
     `is_provisional`: read where it could still be undone. `trouble`: the source cannot be read now, and why, in words for people.
@@ -232,7 +234,7 @@ class ControlSource(Protocol):
     name: str
     """The `source` of the records: one of `ControlSourceName`."""
 
-    def follow(self, saved: str | None) -> AsyncIterator[Decided]:
+    def follow(self, saved: str | None) -> AsyncIterator[Decisions]:
         """Decisions from where `saved` says, without end, and a sign of life every second or so. Without `saved`, what is there when
         the source is first read is state and no news.
 

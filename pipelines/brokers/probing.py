@@ -111,12 +111,13 @@ class Pace(NamedTuple):
 
 
 class LeaderChange(NamedTuple):
-    """Clients are told of another leader or term since some instant in [asked_ns, received_ns]; `leader` is None: of none."""
+    """Clients are told of another leader or term since some instant in [asked_ns, received_ns]; `leader` is None: of none. `term` is
+    None where the system has none."""
 
     shard: Shard
     leader: str | None
     previous_leader: str | None
-    term: int
+    term: int | None
     asked_ns: int
     received_ns: int
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipelines.brokers.base import BadPosition, ControlPlace, ControlSource, Decided
+from pipelines.brokers.base import BadPosition, ControlPlace, ControlSource, Decisions
 from pipelines.brokers.systems import control_sources
 from pipelines.collect.config import ClusterConfig
 from pipelines.collect.lifecycle import StatusLines, stop_signals
@@ -130,7 +130,7 @@ class ControlPlane:
                 file.save(before or position)
                 keep_at = time.monotonic() + self._config.keep_seconds if position else 0.0
 
-    def _take(self, source: str, decided: Decided, why_not: str | None, unseen_us: int | None) -> None:
+    def _take(self, source: str, decided: Decisions, why_not: str | None, unseen_us: int | None) -> None:
         seen_us = self._clock.now_us()
         if decided.is_cut:
             # The difference of two states does not show what came and went between them.

@@ -25,7 +25,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.brokers.base import AskFailed, Position, Reply, Shard, ShardView, TermEnd, View, Watchable
+from pipelines.brokers.base import AskFailed, Position, Shard, ShardView, TermEnd, Timed, View, Watchable
 from pipelines.brokers.systems import watchable
 from pipelines.collect.config import ClusterConfig
 from pipelines.collect.lifecycle import StatusLines, stop_signals
@@ -297,7 +297,7 @@ class Watch:
         if unknown:
             await self._wait_to_be_told(tick, unknown, reply.body[unknown[0]].code)
 
-    def _take_position(self, tick: Tick, shard: Shard, leader: str, position: Position, reply: Reply[Any]) -> None:
+    def _take_position(self, tick: Tick, shard: Shard, leader: str, position: Position, reply: Timed[Any]) -> None:
         sent_us, received_us = self._clock.at_us(reply.sent_ns), self._clock.at_us(reply.received_ns)
         self._decide(
             tick,
@@ -386,7 +386,7 @@ class Watch:
         finally:
             self._asked.discard(leader)
 
-    def _take_end(self, shard: Shard, leader: str, new_term: int, end: TermEnd, reply: Reply[Any]) -> None:
+    def _take_end(self, shard: Shard, leader: str, new_term: int, end: TermEnd, reply: Timed[Any]) -> None:
         watched = self._watched.get(shard)
         if watched is None or not watched.questions:
             return

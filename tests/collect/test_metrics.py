@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.brokers.base import AskFailed, MetricSample, Shard, ShardSample
+from pipelines.brokers.kafka.jolokia import TELLING
 from pipelines.collect.metrics import MetricsConfig, Poller
 from pipelines.domain.clock import Anchor
 from pipelines.domain.observations import BrokerMetrics, Outcome, PartitionMetrics
@@ -21,6 +22,7 @@ class Scripted:
 
     says: list[MetricSample | AskFailed]
     address: str = "127.0.0.1:7777"
+    telling: frozenset[str] = TELLING
     asked: int = field(default=0)
 
     def poll(self, timeout_seconds: float) -> MetricSample:
