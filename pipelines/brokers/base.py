@@ -4,11 +4,14 @@ The rule: a collector knows brokers through these protocols only, and through id
 are strings, `term` and positions may be absent). A system offers what it has and says so in its `Entry` and its `Capabilities`; what
 it does not have is absent, never faked: RabbitMQ has no positions, RocketMQ no ISR, a ZooKeeper-mode cluster no metadata log.
 
-To add a system, write `pipelines/brokers/<system>/` with
+To add a system, write `pipelines/brokers/<system>/` with what it has of
 
+- an `Entry`, named in `systems.SYSTEMS`: what it has at all, and how a cluster of it is reached;
+- a `Prober` and its targets (`probing`), for `collect.canary`;
 - a `Watchable`, for `collect.watch`: which shards there are, who leads them, how far each leader's log goes;
 - a `MetricSource` for each broker, for `collect.metrics`;
-- `ControlSource`s where the control plane can be read, for `collect.control_plane`: what it decided, and when.
+- `ControlSource`s where the control plane can be read, for `collect.control_plane`: what it decided, and when;
+- a `LogReader` (`readback`), for `pipelines.readback`: what is really stored.
 
 Instants here are `time.monotonic_ns()` where they are ours (`sent_ns`, `received_ns`) and microseconds since the epoch where
 they are the system's own (`started_at_us`, `ended_at_us`).
