@@ -112,22 +112,31 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
     period: Annotated[str, typer.Option(metavar="DURATION", help="Time between probes, 10ms at least.")] = "100ms",
     probers: Annotated[int, typer.Option(min=1, max=9, help="How many probers ask, each a process of its own.")] = 1,
     yes: Annotated[bool, typer.Option("--yes", help="Alter canary topics that exist and do not fit.")] = False,
+    # Hidden as long as there is only one. Nobody else assumes a system.
+    system: Annotated[str, typer.Option(help="Which broker system it is.", hidden=True)] = "kafka",
 ) -> None:
     """Measure a Kafka cluster that is not ours, once, without a config file."""
     from rich.console import Console
 
     from pipelines import measure as measuring
+    from pipelines.brokers.base import ClusterPlace
     from pipelines.durations import seconds
 
+    settings = {
+        "controllers": tuple(controller or ()),
+        "controller_config": () if controller_config is None else (str(controller_config),),
+        "metadata_log": () if metadata_log is None else (str(metadata_log),),
+        "zookeeper": () if zookeeper is None else (zookeeper,),
+    }
     options = measuring.MeasureOptions(
-        bootstrap=bootstrap,
+        place=ClusterPlace(
+            system=system,
+            bootstrap=bootstrap,
+            command_config=command_config,
+            metrics=tuple(jolokia or ()),
+            settings={name: values for name, values in settings.items() if values},
+        ),
         for_seconds=seconds("--for", for_, least=measuring.SHORTEST_SECONDS, most=measuring.LONGEST_SECONDS),
-        command_config=command_config,
-        jolokia=tuple(jolokia or ()),
-        controllers=tuple(controller or ()),
-        controller_config=controller_config,
-        metadata_log=metadata_log,
-        zookeeper=zookeeper,
         json_path=json_path,
         home=home,
         period_ms=round(1000 * seconds("--period", period, least=0.01, most=10.0)),

@@ -19,7 +19,7 @@ from pipelines.lab.config import LabSpec
 from pipelines.lab.node import Fault as Injected
 from pipelines.lab.node import Node
 from pipelines.measuring import LOOPBACK, Measurement, free_port
-from pipelines.parts import Target, collectors, dashboard, mark_fault, stream
+from pipelines.parts import MeasuredCluster, collectors, dashboard, mark_fault, stream
 from pipelines.results import Results
 from pipelines.workplace import Reporter, check_result_file, workplace
 
@@ -64,14 +64,9 @@ def _start_pages(measurement: Measurement, port: int) -> str:
 def _demonstrate(measurement: Measurement, lab: Lab, anchor: Anchor, address: str, options: DemoOptions, console: Console) -> None:
     since = datetime.now(tz=UTC)
     lab.admin.create_topic(USER_TOPIC, partitions=USER_PARTITIONS, replicas=lab.spec.replicas)
-    target = Target(
-        bootstrap=lab.bootstrap,
-        cluster_id=lab.admin.cluster_id(),
-        jolokia=tuple(lab.jolokia_urls),
-        controllers=tuple(lab.controllers),
-    )
-    measurement.start(stream(measurement.home, target, anchor))
-    for part in collectors(measurement.home, target, anchor):
+    cluster = MeasuredCluster(lab.place, lab.admin.cluster_id())
+    measurement.start(stream(measurement.home, cluster, anchor))
+    for part in collectors(measurement.home, cluster, anchor):
         measurement.start(part)
     measurement.wait(measurement.is_streaming, STREAM_SECONDS, "the stream's first batch")
     measurement.wait_steady()
@@ -79,15 +74,15 @@ def _demonstrate(measurement: Measurement, lab: Lab, anchor: Anchor, address: st
     victim = lab.active_controller()
     measurement.say(f"killing broker {victim.node_id} with -9: it leads partitions and is the active controller")
     killed = lab.kill(victim)
-    _inject(measurement, target, anchor, killed)
+    _inject(measurement, cluster, anchor, killed)
     measurement.wait(lambda: not measurement.is_serving(), OUTAGE_SECONDS, "the outage to be seen")
     measurement.wait(measurement.is_serving, OUTAGE_SECONDS, "every partition to be served again without it")
-    _restart(measurement, lab, victim, target, anchor)
+    _restart(measurement, lab, victim, cluster, anchor)
     measurement.wait_steady(SETTLE_SECONDS)
-    _wait_for_verdict(measurement, target, datetime.fromtimestamp(killed.before_at_us / 1e6, tz=UTC))
+    _wait_for_verdict(measurement, cluster, datetime.fromtimestamp(killed.before_at_us / 1e6, tz=UTC))
     if options.is_once:
         _end(measurement)
-    results = Results(measurement.home, target.cluster_id, since)
+    results = Results(measurement.home, cluster.cluster_id, since)
     results.show(console)
     if options.json_path is not None:
         results.write(options.json_path)
@@ -99,22 +94,22 @@ def _demonstrate(measurement: Measurement, lab: Lab, anchor: Anchor, address: st
             time.sleep(1.0)
 
 
-def _restart(measurement: Measurement, lab: Lab, victim: Node, target: Target, anchor: Anchor) -> None:
+def _restart(measurement: Measurement, lab: Lab, victim: Node, cluster: MeasuredCluster, anchor: Anchor) -> None:
     measurement.say(f"starting broker {victim.node_id} again")
-    _inject(measurement, target, anchor, lab.start(victim))
+    _inject(measurement, cluster, anchor, lab.start(victim))
     measurement.say("waiting for all replicas to be in sync")
     lab.wait_until_in_sync(SETTLE_SECONDS)
 
 
-def _inject(measurement: Measurement, target: Target, anchor: Anchor, done: Injected) -> None:
-    mark_fault(measurement.home, target, anchor, "demo", done.fault, done.target, (done.before_at_us, done.verified_at_us))
+def _inject(measurement: Measurement, cluster: MeasuredCluster, anchor: Anchor, done: Injected) -> None:
+    mark_fault(measurement.home, cluster, anchor, "demo", done.fault, done.target, (done.before_at_us, done.verified_at_us))
 
 
-def _wait_for_verdict(measurement: Measurement, target: Target, killed_at: datetime) -> None:
+def _wait_for_verdict(measurement: Measurement, cluster: MeasuredCluster, killed_at: datetime) -> None:
     """Waits until gold has the outages of the kill, not of something before it, closed and with a verdict on their data."""
 
     def is_decided() -> bool:
-        results = Results(measurement.home, target.cluster_id, killed_at)
+        results = Results(measurement.home, cluster.cluster_id, killed_at)
         kinds = {row["kind"] for row in results.outages if row["lane"] == "raw" and not row["is_open"]}
         return (
             {"write", "durable_write"} <= kinds

@@ -12,16 +12,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.brokers.kafka.check import check, check_controllers
-from pipelines.brokers.kafka.client_properties import load
-from pipelines.brokers.kafka.connection import Connection
-from pipelines.brokers.kafka.metadata_log import folder_of
-from pipelines.brokers.kafka.zookeeper import check_zookeeper
-from pipelines.brokers.systems import metric_source
+from pipelines.brokers import systems
+from pipelines.brokers.base import ClusterPlace
 from pipelines.domain.clock import Anchor
-from pipelines.errors import UsageError
 from pipelines.measuring import Measurement
-from pipelines.parts import Target, collectors, stream
+from pipelines.parts import MeasuredCluster, collectors, stream
 from pipelines.results import Results
 from pipelines.workplace import Reporter, check_result_file, workplace
 
@@ -34,14 +29,8 @@ LONGEST_SECONDS = 31 * 86_400.0
 class MeasureOptions:
     """What the command line asks of a measurement."""
 
-    bootstrap: str
+    place: ClusterPlace
     for_seconds: float
-    command_config: Path | None = None
-    jolokia: tuple[str, ...] = ()
-    controllers: tuple[str, ...] = ()
-    controller_config: Path | None = None
-    metadata_log: Path | None = None
-    zookeeper: str | None = None
     json_path: Path | None = None
     home: Path | None = None
     period_ms: int = 100
@@ -53,30 +42,9 @@ def run(options: MeasureOptions, console: Console) -> None:
     """Measures, then prints the result. Raises UsageError when the cluster cannot be measured as asked."""
     # What is wrong by itself is said before anybody is asked over the network.
     check_result_file(options.json_path)
-    connection = load(options.bootstrap, options.command_config)
-    controllers = _controllers(options)
-    if options.metadata_log is not None:
-        folder_of(options.metadata_log)
-    for url in options.jolokia:
-        metric_source("kafka", url, None)
-    for warning in connection.warnings:
-        console.print(f"warning: {warning}", markup=False, highlight=False)
-    reached = check(connection)
-    for node, reason in reached.unreachable.items():
-        console.print(f"warning: broker {node} cannot be reached: {reason}", markup=False, highlight=False)
-    if controllers is not None:
-        check_controllers(controllers)
-    if options.zookeeper is not None:
-        check_zookeeper(options.zookeeper, reached.cluster_id)
-    target = Target(
-        bootstrap=options.bootstrap,
-        cluster_id=reached.cluster_id,
-        command_config=options.command_config,
-        jolokia=options.jolokia,
-        controllers=options.controllers,
-        controller_config=options.controller_config,
-        metadata_log=options.metadata_log,
-        zookeeper=options.zookeeper,
+    cluster = MeasuredCluster(
+        place=options.place,
+        cluster_id=systems.reach(options.place, lambda text: console.print(f"warning: {text}", markup=False, highlight=False)),
         period_ms=options.period_ms,
         may_alter=options.may_alter,
         probers=options.probers,
@@ -84,8 +52,8 @@ def run(options: MeasureOptions, console: Console) -> None:
     anchor = Anchor.now()
     with workplace("measure", options.home) as home, Reporter(console) as say, Measurement(home, say) as measurement:
         since = datetime.now(tz=UTC)
-        measurement.start(stream(home, target, anchor))
-        for part in collectors(home, target, anchor):
+        measurement.start(stream(home, cluster, anchor))
+        for part in collectors(home, cluster, anchor):
             measurement.start(part)
         measurement.wait(lambda: bool(measurement.live()), START_SECONDS, "the canary's first view of the cluster")
         _measure(measurement, options.for_seconds)
@@ -93,22 +61,11 @@ def run(options: MeasureOptions, console: Console) -> None:
         for name in [name for name in measurement.children if name != "stream"]:
             measurement.stop(name)
         measurement.stop("stream")
-        results = Results(home, target.cluster_id, since)
+        results = Results(home, cluster.cluster_id, since)
         results.show(console)
         if options.json_path is not None:
             results.write(options.json_path)
             console.print(f"written: {options.json_path}", markup=False, highlight=False)
-
-
-def _controllers(options: MeasureOptions) -> Connection | None:
-    if not options.controllers:
-        if options.controller_config is not None:
-            raise UsageError("--controller-config says how to reach controllers, but there is no --controller HOST:PORT")
-        return None
-    try:
-        return load(",".join(options.controllers), options.controller_config or options.command_config)
-    except UsageError as error:
-        raise UsageError(f"--controller: {error}") from error
 
 
 def _measure(measurement: Measurement, for_seconds: float) -> None:

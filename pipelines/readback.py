@@ -1,25 +1,25 @@
-"""What is really in the canary topics? The bounded read by Spark's Kafka source that decides what was lost.
+"""What is really in the canary topics? The bounded read that decides what was lost.
 
 The rule: when an outage of a lane that writes is over, or a leader changed, and at least hourly, every canary partition is read from
 the first record that the unsettled region acknowledged, or from where the last read-back ended, whichever is earlier, to the high
 watermark. The log's start is read before and after. Every intact identity found becomes part of a run; the runs of a partition are
-one `ReadBack` observation, which goes through the landing like any other. The verdict is the domain's (`data_loss`), not ours.
+one `ReadBack` observation, which goes through the landing like any other. The verdict is the domain's (`data_loss`), not ours. How
+records are read is the broker system's (`pipelines.brokers.readback`).
 
 A read-back runs beside the stream in a thread of its own: a cluster that does not answer delays no batch and is asked again, with
 growing pauses. While a lane that writes is out, a mere change of leader waits: its read-back comes with the end of the outage.
 
-Example: partitions 0 to 5 of a topic, the region's first acknowledged record of partition 3 at offset 812, the last read-back up to
-700, the high watermark at 1000: offsets 700 to 999 are read, and one run (boot, sequences 700 to 999, offsets 700 to 999) is found.
+Example: partitions 0 to 5 of a topic, the region's first acknowledged record of partition 3 at position 812, the last read-back up to
+700, the high watermark at 1000: positions 700 to 999 are read, and one run (boot, sequences 700 to 999, positions 700 to 999) is found.
 """
 
 import dataclasses
-import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from py4j.protocol import Py4JError
@@ -27,6 +27,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
+from pipelines.brokers.base import Shard
+from pipelines.brokers.readback import LogRange, LogReader
 from pipelines.collect.canary.identity import MAGIC
 from pipelines.collect.spool import Spool
 from pipelines.domain.clock import Anchor
@@ -46,28 +48,8 @@ WRITTEN_LANES = frozenset({Lane.RAW, Lane.CLIENT})
 LEADER_CHANGES = frozenset({"leader_seen", "partition_changed"})
 
 
-class LogRange(Protocol):
-    """First position in a partition's log, and the high watermark."""
-
-    @property
-    def log_start(self) -> int:
-        """The first position."""
-
-    @property
-    def high_watermark(self) -> int:
-        """The position after the last committed record."""
-
-    @property
-    def topic_id(self) -> str | None:
-        """Whose log it is; a topic that was made anew has another identity."""
-
-
-Partition = tuple[str, int]
-Log = tuple[Partition, str | None]
+Log = tuple[Shard, str | None]
 """A partition, and the identity of its topic where it is known."""
-
-LogRanges = Callable[[Iterable[str]], Mapping[Partition, LogRange]]
-"""Asks a cluster for the range of every partition of some topics; raises LastackError when it does not answer."""
 
 Row = dict[str, Any]
 
@@ -99,7 +81,7 @@ class Agenda:
         self._is_written_to = not any(row["is_open"] for row in written)
         self.changes = frozenset(row["event_id"] for row in events if self._is_leader_change(row))
         of_ours = (row for row in positions if row["cluster_id"] == self.cluster_id and row["resource"] in self.topics)
-        self.positions = {((row["resource"], int(row["shard"])), row["topic_id"]): row["position"] for row in of_ours}
+        self.positions = {(Shard(row["resource"], row["shard"]), row["topic_id"]): row["position"] for row in of_ours}
 
     def is_wanted(self) -> bool:
         """Something is undecided that a read-back can decide."""
@@ -126,7 +108,7 @@ class Agenda:
             self.verified |= verified
             self._read_changes = self._seen_changes
 
-    def start_of(self, one: Partition, range_: LogRange) -> int:
+    def start_of(self, one: Shard, range_: LogRange) -> int:
         """The position from which a partition is read; what is known of another topic of that name says nothing."""
         ids = {None, range_.topic_id}
         known = [
@@ -151,7 +133,7 @@ class ReadBacks:
     """Reads canary topics back when it is due, one read at a time.
 
     `cluster_id` is the cluster's, whose topics these are: a lakehouse may hold others. `topics` says which kind and lane writes to each
-    topic; `kafka` are the Java client's settings; positions are offsets.
+    topic; `reader` reads the cluster's logs.
     """
 
     def __init__(
@@ -159,16 +141,14 @@ class ReadBacks:
         *,
         cluster_id: str,
         topics: Mapping[str, tuple[str, str]],
-        kafka: dict[str, str],
-        ranges: LogRanges,
+        reader: LogReader,
         spool: Spool,
         clock: Anchor,
         every_seconds: float = 3600.0,
     ) -> None:
         self.cluster_id = cluster_id
         self.topics = topics
-        self.kafka = kafka
-        self.ranges = ranges
+        self.reader = reader
         self.spool = spool
         self.clock = clock
         self.written_at_us = 0  # started_at_us of the last read-back that was written down
@@ -224,31 +204,31 @@ class ReadBacks:
 
     def _read(self, spark: SparkSession) -> dict[Log, int]:
         """Reads all partitions back and writes down what was found. Returns up to where each was read."""
-        before = self.ranges(self.topics)
+        before = self.reader.ranges(self.topics.keys())
         started_at_us = self.clock.now_us()
         with self._lock:
             starts = {one: self._agenda.start_of(one, range_) for one, range_ in before.items()}
         ends = {one: range_.high_watermark for one, range_ in before.items()}
-        found = runs(_records(spark, self.kafka, starts, ends)).collect() if starts else []
+        found = runs(self.reader.records(spark, starts, ends)).collect() if starts else []
         ended_at_us = self.clock.now_us()
-        after = self.ranges(self.topics)
+        after = self.reader.ranges(self.topics.keys())
         for one, start in starts.items():
             if one not in after or after[one].topic_id != before[one].topic_id:
                 continue  # deleted meanwhile: what was read may be of either topic
-            rows = [row for row in found if (row["topic"], row["partition"]) == one]
+            rows = [row for row in found if (row["resource"], row["shard"]) == one]
             log_start = max(before[one].log_start, after[one].log_start)
             self._write(one, (start, ends[one], log_start), rows, (started_at_us, ended_at_us), before[one].topic_id)
         self.written_at_us = started_at_us if starts else self.written_at_us
         log.info("readback", partitions=len(starts), records=sum(row["records"] for row in found))
         return {(one, before[one].topic_id): end for one, end in ends.items()}
 
-    def _write(self, one: Partition, read: tuple[int, int, int], rows: list[Any], span: tuple[int, int], topic_id: str | None) -> None:
-        kind, lane = self.topics[one[0]]
+    def _write(self, one: Shard, read: tuple[int, int, int], rows: list[Any], span: tuple[int, int], topic_id: str | None) -> None:
+        kind, lane = self.topics[one.resource]
         ours = [row for row in rows if row["is_intact"] and (row["kind"], row["lane"]) == (kind, lane)]
         self.spool.write(
             ReadBack,
-            resource=one[0],
-            shard=str(one[1]),
+            resource=one.resource,
+            shard=one.shard,
             kind=kind,
             lane=lane,
             from_position=str(read[0]),
@@ -268,57 +248,34 @@ def _is_undecided(row: Row) -> bool:
     return row["loss_verdict"] in UNDECIDED or is_part
 
 
-def _records(spark: SparkSession, kafka: dict[str, str], starts: Mapping[Partition, int], ends: Mapping[Partition, int]) -> DataFrame:
-    """Every record between two positions of each partition: topic, partition, offset, value (text)."""
-    return (
-        spark.read.format("kafka")
-        .options(**kafka)
-        .option("assign", _by_topic({one: one[1] for one in starts}, as_list=True))
-        .option("startingOffsets", _by_topic(starts))
-        .option("endingOffsets", _by_topic(ends))
-        .option("failOnDataLoss", "true")
-        .option("fetchOffset.numRetries", "1")
-        .option("kafkaConsumer.pollTimeoutMs", "10000")
-        .load()
-        .select("topic", "partition", "offset", f.col("value").cast("string").alias("value"))
-    )
-
-
-def _by_topic(values: Mapping[Partition, int], *, as_list: bool = False) -> str:
-    topics: dict[str, dict[str, int]] = {}
-    for (topic, partition), value in sorted(values.items()):
-        topics.setdefault(topic, {})[str(partition)] = value
-    return json.dumps({topic: sorted(of_topic.values()) for topic, of_topic in topics.items()} if as_list else topics)
-
-
 def runs(records: DataFrame) -> DataFrame:
     """Records as runs: one row per stretch in which identity is intact and sequence and position rise by one.
 
-    Columns: topic, partition, is_intact, boot_id, kind, lane, first_sequence, last_sequence, first_position, last_position, records.
+    Columns: resource, shard, is_intact, boot_id, kind, lane, first_sequence, last_sequence, first_position, last_position, records.
     A record that is not one of ours, whose hash does not fit, or that was written to another partition is not intact: what it says
     of itself is not believed, and never makes the read fail.
     """
     parts = f.split("value", r"\|")
-    is_intact = f.coalesce(_is_whole(parts) & (f.get(parts, f.lit(4)) == f.col("partition").cast("string")), f.lit(False))
+    is_intact = f.coalesce(_is_whole(parts) & (f.get(parts, f.lit(4)) == f.col("shard")), f.lit(False))
     named = records.select(
-        "topic",
-        "partition",
-        "offset",
+        "resource",
+        "shard",
+        "position",
         is_intact.alias("is_intact"),
         *(f.when(is_intact, f.get(parts, f.lit(at))).alias(name) for at, name in ((1, "boot_id"), (2, "kind"), (3, "lane"))),
         f.when(is_intact, f.get(parts, f.lit(5)).try_cast("long")).alias("sequence"),
     )
-    order = Window.partitionBy("topic", "partition").orderBy("offset")
+    order = Window.partitionBy("resource", "shard").orderBy("position")
     same = [f.col(name) == f.lag(name).over(order) for name in ("is_intact", "boot_id", "kind", "lane")]
-    risen = [f.col(name) == f.lag(name).over(order) + 1 for name in ("sequence", "offset")]
+    risen = [f.col(name) == f.lag(name).over(order) + 1 for name in ("sequence", "position")]
     goes_on = f.coalesce(_all([*same, *risen]), f.lit(False))
     numbered = named.withColumn("begins", f.when(goes_on, 0).otherwise(1))
     numbered = numbered.withColumn("run", f.sum("begins").over(order))
-    return numbered.groupBy("topic", "partition", "run", "is_intact", "boot_id", "kind", "lane").agg(
+    return numbered.groupBy("resource", "shard", "run", "is_intact", "boot_id", "kind", "lane").agg(
         f.min("sequence").alias("first_sequence"),
         f.max("sequence").alias("last_sequence"),
-        f.min("offset").alias("first_position"),
-        f.max("offset").alias("last_position"),
+        f.min("position").alias("first_position"),
+        f.max("position").alias("last_position"),
         f.count("*").alias("records"),
     )
 

@@ -8,9 +8,8 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipelines.brokers.kafka.client_properties import load
-from pipelines.brokers.kafka.log_ranges import log_ranges
-from pipelines.collect.config import CollectorConfig
+from pipelines.brokers.systems import log_reader
+from pipelines.collect.config import ClusterConfig
 from pipelines.collect.lifecycle import stop_signals
 from pipelines.collect.spool import Spool
 from pipelines.readback import ReadBacks
@@ -19,13 +18,12 @@ from pipelines.stream import Options, run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamConfig(CollectorConfig):
+class StreamConfig(ClusterConfig):
     """The stream of one installation. `topics` are `name=kind/lane` of the canary topics to read back; none: no read-backs."""
 
     home: str
     prober_id: str = "readback"
     bootstrap: str = ""
-    command_config: str | None = None
     topics: tuple[str, ...] = ()
     trigger_seconds: float = 1.0
     readback_seconds: float = 3600.0
@@ -46,7 +44,7 @@ def main(config: StreamConfig) -> None:
 
 
 def _readbacks(config: StreamConfig, spool: Spool) -> ReadBacks:
-    connection = load(config.bootstrap, Path(config.command_config) if config.command_config else None)
+    reader = log_reader(config.place)
     topics = {}
     for one in config.topics:
         name, _, written = one.partition("=")
@@ -55,8 +53,7 @@ def _readbacks(config: StreamConfig, spool: Spool) -> ReadBacks:
     return ReadBacks(
         cluster_id=config.cluster_id,
         topics=topics,
-        kafka=connection.java("kafka."),
-        ranges=lambda wanted: log_ranges(connection, wanted),
+        reader=reader,
         spool=spool,
         clock=config.clock,
         every_seconds=config.readback_seconds,

@@ -25,6 +25,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as f
 
 from pipelines import bronze, gold
+from pipelines.brokers.base import Shard
 from pipelines.ddl import arrow_schema
 from pipelines.derive import MARGIN_US, Region, is_under_min_isr, region
 from pipelines.domain.clock import microseconds
@@ -174,7 +175,7 @@ class Unsettled:
             ours, topics = self.readbacks.cluster_id, self.readbacks.topics
             of_ours = (one for one in last if one["cluster_id"] == ours and one["resource"] in topics)
             verified: dict[Log, int] = {
-                ((one["resource"], int(one["shard"])), one["topic_id"]): int(one["position"]) for one in of_ours
+                (Shard(one["resource"], one["shard"]), one["topic_id"]): int(one["position"]) for one in of_ours
             }
             self.readbacks.resume(verified)
 

@@ -1,19 +1,13 @@
 """When a read-back is due, and from where it reads: the agenda, without Spark and without a cluster."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from pipelines.brokers.base import Shard
+from pipelines.brokers.readback import LogRange
 from pipelines.readback import AGAIN_SECONDS, AGAIN_SECONDS_MAX, AWAITED_SECONDS, Agenda
 
 CLUSTER = "ours"
 TOPIC = "lastack-canary-durable"
-
-
-@dataclass(frozen=True)
-class Range:
-    log_start: int
-    high_watermark: int
-    topic_id: str | None = None
 
 
 def agenda() -> Agenda:
@@ -147,29 +141,29 @@ def test_a_settled_region_wants_nothing() -> None:
 
 def test_it_reads_from_the_regions_first_record_or_from_where_it_ended_whichever_is_earlier() -> None:
     one = agenda()
-    log = Range(100, 1000)
-    assert one.start_of((TOPIC, 0), log) == 100
-    one.verified = {((TOPIC, 0), None): 700}
-    assert one.start_of((TOPIC, 0), log) == 700
+    log = LogRange(100, 1000)
+    assert one.start_of(Shard(TOPIC, "0"), log) == 100
+    one.verified = {(Shard(TOPIC, "0"), None): 700}
+    assert one.start_of(Shard(TOPIC, "0"), log) == 700
     one.note([], [], [position(0, 812), position(1, 300), {"cluster_id": CLUSTER, "resource": "orders", "shard": "0", "position": 1}])
-    assert one.start_of((TOPIC, 0), log) == 700
-    assert one.start_of((TOPIC, 1), log) == 300
-    assert all(where != ("orders", 0) for where, _ in one.positions)
+    assert one.start_of(Shard(TOPIC, "0"), log) == 700
+    assert one.start_of(Shard(TOPIC, "1"), log) == 300
+    assert all(where != ("orders", "0") for where, _ in one.positions)
 
 
 def test_what_is_known_of_a_deleted_topic_says_nothing_of_the_one_that_was_made_under_its_name() -> None:
     one = agenda()
-    one.verified = {((TOPIC, 0), "old"): 700}
+    one.verified = {(Shard(TOPIC, "0"), "old"): 700}
     one.note([], [], [position(0, 812) | {"topic_id": "old"}, position(0, 20) | {"topic_id": "new"}])
-    assert one.start_of((TOPIC, 0), Range(0, 50, "new")) == 20
-    assert one.start_of((TOPIC, 0), Range(0, 900, "old")) == 700
+    assert one.start_of(Shard(TOPIC, "0"), LogRange(0, 50, "new")) == 20
+    assert one.start_of(Shard(TOPIC, "0"), LogRange(0, 900, "old")) == 700
 
 
 def test_it_never_reads_below_the_logs_start_or_beyond_its_end() -> None:
     one = agenda()
-    one.verified = {((TOPIC, 0), None): 50, ((TOPIC, 1), None): 2000}
-    assert one.start_of((TOPIC, 0), Range(100, 1000)) == 100
-    assert one.start_of((TOPIC, 1), Range(100, 1000)) == 1000
+    one.verified = {(Shard(TOPIC, "0"), None): 50, (Shard(TOPIC, "1"), None): 2000}
+    assert one.start_of(Shard(TOPIC, "0"), LogRange(100, 1000)) == 100
+    assert one.start_of(Shard(TOPIC, "1"), LogRange(100, 1000)) == 1000
 
 
 def test_another_cluster_of_the_lakehouse_is_none_of_its_concern() -> None:

@@ -33,7 +33,7 @@ from pipelines.gold import OUTAGES
 from pipelines.lab.cluster import Lab
 from pipelines.lab.config import LabSpec
 from pipelines.measuring import LOOPBACK, Measurement
-from pipelines.parts import Target, collectors, stream
+from pipelines.parts import MeasuredCluster, collectors, stream
 from pipelines.settings import Home
 
 PERIOD_MS = 100
@@ -91,16 +91,9 @@ def measure(bench: Bench) -> Measured:
     home = Home(bench.folder / "outages")
     found = Measured(pauses=3 if bench.is_quick else 8)
     with _Receiver(anchor).serving() as receiver, Measurement(home, bench.say) as measurement, Lab(LabSpec(), anchor, bench.say) as lab:
-        target = Target(
-            bootstrap=lab.bootstrap,
-            cluster_id=lab.admin.cluster_id(),
-            jolokia=tuple(lab.jolokia_urls),
-            controllers=tuple(lab.controllers),
-            period_ms=PERIOD_MS,
-            webhook=receiver.address,
-        )
-        measurement.start(stream(home, target, anchor))
-        for part in collectors(home, target, anchor):
+        cluster = MeasuredCluster(lab.place, lab.admin.cluster_id(), period_ms=PERIOD_MS, webhook=receiver.address)
+        measurement.start(stream(home, cluster, anchor))
+        for part in collectors(home, cluster, anchor):
             if isinstance(part.config, CanaryProcess):
                 part = replace(part, config=replace(part.config, alert_after_seconds=THRESHOLD_SECONDS))  # noqa: PLW2901
             measurement.start(part)

@@ -22,6 +22,7 @@ import psutil
 from pipelines.bench.base import Bench, Figure, cpu_seconds, load
 from pipelines.brokers.kafka.floor import FLUSH_SECONDS, WARM_UP_SECONDS
 from pipelines.collect.canary.config import CanaryConfig
+from pipelines.collect.config import as_fields
 from pipelines.collecting import CanaryProcess
 from pipelines.domain.facts import stream_of
 from pipelines.domain.landing import decode
@@ -143,11 +144,11 @@ def _canary(bench: Bench, lab: Lab, prefix: str, partitions: int, period_ms: int
     home = Home(bench.folder / prefix)
     home.create()
     config = CanaryProcess(
+        **as_fields(lab.place),
         cluster_id=lab.admin.cluster_id(),
         prober_id="bench",
         spool=str(home.landing),
         anchor=lab.anchor.text(),
-        bootstrap=lab.bootstrap,
         lanes=("durable_write",),
         topic_prefix=prefix,
         period_ms=period_ms,

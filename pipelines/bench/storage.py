@@ -37,7 +37,7 @@ AIM_KB = 50.0
 BROKER_VALUES = 40
 """A node of the lab reports about so many values of its own; some twelve of them move all the time."""
 MOVING_VALUES = 12
-BROKER_EVERY_US = int(1_000_000 * MetricsConfig(cluster_id="", prober_id="", spool="", anchor="", urls=()).flush_seconds)
+BROKER_EVERY_US = int(1_000_000 * MetricsConfig(system="", cluster_id="", prober_id="", spool="", anchor="", urls=()).flush_seconds)
 """How often a healthy broker's values are written."""
 METHOD = (
     f"{PARTITIONS} healthy partitions, 4 lanes at 100 ms + watch + metrics of {REPLICAS} replicas, compacted; live bytes / partitions"

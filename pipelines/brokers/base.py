@@ -1,14 +1,17 @@
-"""What must a broker system offer so that Lastack can measure it? The newcomer's list.
+"""What must a broker system offer so that Lastack can measure it? The newcomer's list, first part (`probing`, `readback`; `entry`).
 
 The rule: a collector knows brokers through these protocols only, and through identity in words (`resource`, `shard`, `leader`
-are strings, `term` and positions may be absent). A system offers what it has and says so in its `Capabilities`; what it does
-not have is absent, never faked: RabbitMQ has no positions, RocketMQ no ISR, a ZooKeeper-mode cluster no metadata log.
+are strings, `term` and positions may be absent). A system offers what it has and says so in its `Entry` and its `Capabilities`; what
+it does not have is absent, never faked: RabbitMQ has no positions, RocketMQ no ISR, a ZooKeeper-mode cluster no metadata log.
 
-To add a system, write `pipelines/brokers/<system>/` with
+To add a system, write `pipelines/brokers/<system>/` with what it has of
 
+- an `Entry`, named in `systems.SYSTEMS`: what it has at all, and how a cluster of it is reached;
+- a `Prober` and its targets (`probing`), for `collect.canary`;
 - a `Watchable`, for `collect.watch`: which shards there are, who leads them, how far each leader's log goes;
 - a `MetricSource` for each broker, for `collect.metrics`;
-- `ControlSource`s where the control plane can be read, for `collect.control_plane`: what it decided, and when.
+- `ControlSource`s where the control plane can be read, for `collect.control_plane`: what it decided, and when;
+- a `LogReader` (`readback`), for `pipelines.readback`: what is really stored.
 
 Instants here are `time.monotonic_ns()` where they are ours (`sent_ns`, `received_ns`) and microseconds since the epoch where
 they are the system's own (`started_at_us`, `ended_at_us`).
@@ -18,7 +21,7 @@ term=5)`.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -48,6 +51,21 @@ class Shard(NamedTuple):
 
     resource: str
     shard: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlace:
+    """Where a cluster is and how it is reached, as the user said it.
+
+    `command_config` is a file that says how to get in; secrets are there and nowhere else. `metrics` are URLs, one for each broker.
+    `settings` are the system's own, under the names that its `Entry` lists, each with all its values.
+    """
+
+    system: str
+    bootstrap: str
+    command_config: Path | None = None
+    metrics: tuple[str, ...] = ()
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +120,7 @@ class TermEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
+class Timed(Generic[T]):
     """An answer, with the instants of asking and of receiving."""
 
     body: T
@@ -139,6 +157,8 @@ class MetricSource(Protocol):
 
     address: str
     """Where it is asked: its name until it says who it is."""
+    telling: frozenset[str]
+    """The names of those values whose change is an event; the others move all the time, and are written now and then."""
 
     def poll(self, timeout_seconds: float) -> MetricSample:
         """Asks once. Raises AskFailed."""
@@ -153,10 +173,10 @@ class Watchable(Protocol):
     async def view(self, deadline: float) -> View:
         """What clients are told now; never older than what it told before."""
 
-    async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Reply[dict[Shard, Position]]:
+    async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Timed[dict[Shard, Position]]:
         """Asks a leader how far each of these shards goes. The mapping gives the term that clients were told."""
 
-    async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Reply[dict[Shard, TermEnd]]:
+    async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Timed[dict[Shard, TermEnd]]:
         """Asks a leader where old terms end: shard to (term of the leader, the old term). Only with `has_term_ends`."""
 
     async def close(self) -> None:
@@ -187,7 +207,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Decisions:
     """Decisions that became known together, in their order; none of them is a sign of life of the source.
 
     `is_provisional`: read where it could still be undone. `trouble`: the source cannot be read now, and why, in words for people.
@@ -204,17 +224,11 @@ class Decided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlace:
-    """Where a cluster's control plane can be read, as the user said it."""
+    """Whose control plane is to be read, and by which clock."""
 
+    cluster: ClusterPlace
     cluster_id: str
     clock: Anchor
-    bootstrap: str
-    command_config: Path | None = None
-    controllers: tuple[str, ...] = ()
-    controller_config: Path | None = None
-    metadata_log: Path | None = None
-    jolokia: tuple[str, ...] = ()
-    zookeeper: str | None = None
 
 
 class ControlSource(Protocol):
@@ -223,7 +237,7 @@ class ControlSource(Protocol):
     name: str
     """The `source` of the records: one of `ControlSourceName`."""
 
-    def follow(self, saved: str | None) -> AsyncIterator[Decided]:
+    def follow(self, saved: str | None) -> AsyncIterator[Decisions]:
         """Decisions from where `saved` says, without end, and a sign of life every second or so. Without `saved`, what is there when
         the source is first read is state and no news.
 

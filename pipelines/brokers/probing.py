@@ -4,13 +4,13 @@ The rule: the canary decides *when* a probe is issued and what its outcome means
 one lane and says what became of each: an answer, a refusal, or nothing. A target never decides that time is up, never sends a
 probe twice and never holds one up because of another shard. All of it runs on one event loop, in one thread.
 
-To add a system, offer for each lane that it can serve:
+To add a system, offer a target for each lane that it can serve, and name those lanes in its `Entry`:
 
 - *raw* writes: one attempt each, straight to the leader, no retries of any kind;
 - *client* writes: the system's ordinary client with its stock settings, whatever it does inside;
 - *read*: the bytes of a record whose write was acknowledged as durable;
 
-and a `Prober` that brings them together, in `systems.PROBERS`.
+and a `Prober` that brings them together. A system that lacks a lane leaves it out: nothing probes it.
 
 Instants are `time.monotonic_ns()`. `server_at_us` is the system's own clock, microseconds since the epoch.
 
@@ -19,10 +19,9 @@ Example: a flight for shard 0 was sent; the leader answers that it is no leader 
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pipelines.brokers.base import Shard
+from pipelines.brokers.base import ClusterPlace, Shard
 from pipelines.domain.observations import Kind, Lane, Outcome
 
 if TYPE_CHECKING:
@@ -112,12 +111,13 @@ class Pace(NamedTuple):
 
 
 class LeaderChange(NamedTuple):
-    """Clients are told of another leader or term since some instant in [asked_ns, received_ns]; `leader` is None: of none."""
+    """Clients are told of another leader or term since some instant in [asked_ns, received_ns]; `leader` is None: of none. `term` is
+    None where the system has none."""
 
     shard: Shard
     leader: str | None
     previous_leader: str | None
-    term: int
+    term: int | None
     asked_ns: int
     received_ns: int
 
@@ -151,8 +151,7 @@ class ProbePlace(NamedTuple):
     """Where to probe. `connections_max` is for each raw lane, `shards_max` for what is created, `may_alter` is leave to change what
     exists."""
 
-    bootstrap: str
-    command_config: Path | None
+    cluster: ClusterPlace
     resources: tuple[str, ...]
     connections_max: int
     shards_max: int

@@ -3,7 +3,7 @@
 The rule: a collector is a process of its own, so its configuration is plain data that travels as one JSON text. It names files
 where secrets are, never the secrets. An unknown or a missing name is an error: a misspelt setting is never ignored.
 
-Example: `CanaryConfig.from_json('{"cluster_id":"c1","prober_id":"p1","spool":"landing","anchor":"b-1:5:6",...}')`.
+Example: `CanaryConfig.from_json('{"system":"kafka","cluster_id":"c1","prober_id":"p1","spool":"landing","anchor":"b-1:5:6",...}')`.
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from pipelines.brokers.base import ClusterPlace
 from pipelines.collect.spool import Limits, Spool
 from pipelines.domain.clock import Anchor
 from pipelines.errors import UsageError
@@ -24,14 +25,14 @@ NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectorConfig:
-    """Who observes what, and where it is written down. `anchor` is `Anchor.text()` of the clock that all collectors share;
-    `boot_id` is new for each run."""
+    """Who observes what, and where it is written down. `system` is the broker system's word, `anchor` is `Anchor.text()` of the clock
+    that all collectors share; `boot_id` is new for each run."""
 
+    system: str
     cluster_id: str
     prober_id: str
     spool: str
     anchor: str
-    system: str = "kafka"
     boot_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     rotate_ms: int = 500
     spool_bytes_max: int | None = None
@@ -81,6 +82,45 @@ class CollectorConfig:
             if name not in values and not has_default:
                 raise UsageError(f"{cls.__name__}: {name!r} is missing")
         return cls(**{name: _checked(cls.__name__, name, value, hints[name]) for name, value in values.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig(CollectorConfig):
+    """A collector that asks the cluster itself: a `ClusterPlace`, as it travels. `command_config` is the path of the user's file,
+    `settings` are NAME=VALUE, a line for each value."""
+
+    bootstrap: str
+    command_config: str | None = None
+    metrics: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> ClusterPlace:
+        """Where the cluster is. Raises UsageError for a setting that is not NAME=VALUE."""
+        settings: dict[str, tuple[str, ...]] = {}
+        for one in self.settings:
+            name, equals, value = one.partition("=")
+            if not equals:
+                raise UsageError(f"the setting {one!r} is not NAME=VALUE")
+            settings[name] = (*settings.get(name, ()), value)
+        return ClusterPlace(
+            system=self.system,
+            bootstrap=self.bootstrap,
+            command_config=Path(self.command_config) if self.command_config else None,
+            metrics=self.metrics,
+            settings=settings,
+        )
+
+
+def as_fields(place: ClusterPlace) -> dict[str, Any]:
+    """The fields of a `ClusterConfig` from which `place` makes the same place again; the file's path is absolute."""
+    return {
+        "system": place.system,
+        "bootstrap": place.bootstrap,
+        "command_config": None if place.command_config is None else str(place.command_config.resolve()),
+        "metrics": place.metrics,
+        "settings": tuple(f"{name}={value}" for name, values in place.settings.items() for value in values),
+    }
 
 
 def _checked(owner: str, name: str, value: Any, hint: Any) -> Any:

@@ -1,9 +1,9 @@
 """What did the control plane decide, and when, by its own clock?
 
-The rule: decisions are read at the most exact place that is given: the znodes of a cluster in ZooKeeper mode, the controllers'
-listener, else a node's metadata log, else what brokers tell clients, poll by poll; each record says which (`source`). Where the best
-place cannot be used (not authorised, a cluster newer than our JARs, nobody there), the next best is used meanwhile, the status says
-so, and the best one is tried again every minute.
+The rule: decisions are read at the most exact place that is given (of Kafka: the znodes of a cluster in ZooKeeper mode, the
+controllers' listener, else a node's metadata log, else what brokers tell clients, poll by poll); each record says which (`source`).
+Where the best place cannot be used (not authorised, a cluster newer than our JARs, nobody there), the next best is used meanwhile, the
+status says so, and the best one is tried again every minute.
 
 Nothing is lost over a restart: the position and the state there are kept in a file, and the next run goes on from it.
 Decisions that were written down after the file was last kept are written down again, under the same positions, so a reader
@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipelines.brokers.base import BadPosition, ControlPlace, ControlSource, Decided
+from pipelines.brokers.base import BadPosition, ControlPlace, ControlSource, Decisions
 from pipelines.brokers.systems import control_sources
-from pipelines.collect.config import CollectorConfig
+from pipelines.collect.config import ClusterConfig
 from pipelines.collect.lifecycle import StatusLines, stop_signals
 from pipelines.collect.spool import Spool
 from pipelines.domain.observations import Blind, Control
@@ -37,43 +37,17 @@ STATE_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlPlaneConfig(CollectorConfig):
-    """Where the control plane can be read.
+class ControlPlaneConfig(ClusterConfig):
+    """Where the control plane can be read, the system's `settings` say. `state_folder` keeps the position over a restart; it is not the
+    landing folder."""
 
-    `controllers`: HOST:PORT of the controllers' listeners, reached with `controller_config` (a client.properties; that of the brokers
-    when absent). `metadata_log`: a node's folder; `jolokia`: agents, one of which is that node's and says its high watermark.
-    `zookeeper`: the brokers' zookeeper.connect, of a cluster in ZooKeeper mode.
-    `state_folder`: keeps the position over a restart; not the landing folder.
-    """
-
-    bootstrap: str
     state_folder: str
-    command_config: str | None = None
-    controllers: tuple[str, ...] = ()
-    controller_config: str | None = None
-    metadata_log: str | None = None
-    jolokia: tuple[str, ...] = ()
-    zookeeper: str | None = None
     keep_seconds: float = 10.0
-
-    def place(self) -> ControlPlace:
-        """The same, as the broker's door takes it."""
-        return ControlPlace(
-            cluster_id=self.cluster_id,
-            clock=self.clock,
-            bootstrap=self.bootstrap,
-            command_config=_path(self.command_config),
-            controllers=self.controllers,
-            controller_config=_path(self.controller_config or self.command_config),
-            metadata_log=_path(self.metadata_log),
-            jolokia=self.jolokia,
-            zookeeper=self.zookeeper,
-        )
 
 
 def run(config: ControlPlaneConfig) -> None:
     """Reads until SIGTERM or SIGINT. Raises UsageError for settings that cannot be used, SpoolError for a spool that cannot."""
-    sources = control_sources(config.system, config.place())
+    sources = control_sources(ControlPlace(cluster=config.place, cluster_id=config.cluster_id, clock=config.clock))
     with config.open_spool(COLLECTOR) as spool, stop_signals() as stop:
         status = StatusLines(spool, config.clock, config.status_seconds)
         asyncio.run(ControlPlane(config, sources, spool, status).run(stop.is_set))
@@ -156,7 +130,7 @@ class ControlPlane:
                 file.save(before or position)
                 keep_at = time.monotonic() + self._config.keep_seconds if position else 0.0
 
-    def _take(self, source: str, decided: Decided, why_not: str | None, unseen_us: int | None) -> None:
+    def _take(self, source: str, decided: Decisions, why_not: str | None, unseen_us: int | None) -> None:
         seen_us = self._clock.now_us()
         if decided.is_cut:
             # The difference of two states does not show what came and went between them.
@@ -199,7 +173,3 @@ class PositionFile:
         part = self._path.with_suffix(".part")
         part.write_text(json.dumps({"format": STATE_FORMAT, "cluster_id": self._cluster_id, "saved": saved}))
         part.replace(self._path)
-
-
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text)

@@ -2,8 +2,9 @@
 
 The rule: each broker is polled by a thread of its own, on its own timetable, so a broker that hangs delays nobody. A poll that is
 not answered is a fact that is written down at once, and again every `trouble_flush_seconds` with the number of polls that it stands
-for. A broker's values are written when one of the telling ones changed (EVENTS) and every `flush_seconds`; what they say of
-partitions is written as runs (`domain.replica_runs`), which are extended every `trouble_flush_seconds` while they are remarkable.
+for. A broker's values are written when one of the telling ones changed (`MetricSource.telling`) and every `flush_seconds`; what they
+say of partitions is written as runs (`domain.replica_runs`), which are extended every `trouble_flush_seconds` while they are
+remarkable.
 
 Example: broker 2 is stopped with SIGSTOP: its polls give up after `timeout_ms` as UNKNOWN (TIMED_OUT); brokers 1 and 3 are polled
 every second as before.
@@ -29,33 +30,6 @@ from pipelines.errors import UsageError
 
 STOP_SECONDS = 3.0
 LOOK_SECONDS = 0.1
-
-EVENTS = frozenset(
-    {
-        "BrokerState",
-        "IsrShrinksPerSec.Count",
-        "IsrExpandsPerSec.Count",
-        "FailedIsrUpdatesPerSec.Count",
-        "UnderReplicatedPartitions",
-        "UnderMinIsrPartitionCount",
-        "AtMinIsrPartitionCount",
-        "OfflineReplicaCount",
-        "LeaderCount",
-        "ActiveControllerCount",
-        "OfflinePartitionsCount",
-        "ActiveBrokerCount",
-        "FencedBrokerCount",
-        "ControlledShutdownBrokerCount",
-        "TimedOutBrokerHeartbeatCount",
-        "NewActiveControllersCount",
-        "UncleanLeaderElectionsPerSec.Count",
-        "ElectionFromEligibleLeaderReplicasPerSec.Count",
-        "raft.current-leader",
-        "raft.current-epoch",
-        "raft.is-leader",
-    }
-)
-"""Values whose change is an event; the others move all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +151,7 @@ class Poller:
             self._write_broker()
 
     def _answered(self, sample: MetricSample, started_at_us: int, ended_at_us: int) -> None:
-        events = {name: value for name, value in sample.values.items() if name in EVENTS}
+        events = {name: value for name, value in sample.values.items() if name in self._source.telling}
         has_changed = events != self._events
         if self._unwritten.code is not None:
             self._write_broker()

@@ -23,12 +23,11 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from pipelines.brokers.base import AskFailed, Position, Reply, Shard, ShardView, TermEnd, View, Watchable
+from pipelines.brokers.base import AskFailed, Position, Shard, ShardView, TermEnd, Timed, View, Watchable
 from pipelines.brokers.systems import watchable
-from pipelines.collect.config import CollectorConfig
+from pipelines.collect.config import ClusterConfig
 from pipelines.collect.lifecycle import StatusLines, stop_signals
 from pipelines.collect.spool import Spool
 from pipelines.collect.stall import StallDetector
@@ -61,12 +60,9 @@ STALLED = "PROBER_STALLED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchConfig(CollectorConfig):
-    """`bootstrap` and `command_config` (the path of a client.properties) say how the cluster is reached. A healthy partition is written
-    down every `flush_seconds`, and at once when something changes."""
+class WatchConfig(ClusterConfig):
+    """A healthy partition is written down every `flush_seconds`, and at once when something changes."""
 
-    bootstrap: str
-    command_config: str | None = None
     period_ms: int = 1000
     lambda_ms: int = 1000
     flush_seconds: float = 30.0
@@ -74,7 +70,7 @@ class WatchConfig(CollectorConfig):
 
 def run(config: WatchConfig) -> None:
     """Watches until SIGTERM or SIGINT. Raises UsageError for settings that cannot be used, SpoolError for a spool that cannot."""
-    door = watchable(config.system, config.bootstrap, Path(config.command_config) if config.command_config else None)
+    door = watchable(config.place)
     with config.open_spool(COLLECTOR) as spool, stop_signals() as stop:
         status = StatusLines(spool, config.clock, config.status_seconds)
         asyncio.run(_run(Watch(config, door, spool, status), door, stop.is_set))
@@ -301,7 +297,7 @@ class Watch:
         if unknown:
             await self._wait_to_be_told(tick, unknown, reply.body[unknown[0]].code)
 
-    def _take_position(self, tick: Tick, shard: Shard, leader: str, position: Position, reply: Reply[Any]) -> None:
+    def _take_position(self, tick: Tick, shard: Shard, leader: str, position: Position, reply: Timed[Any]) -> None:
         sent_us, received_us = self._clock.at_us(reply.sent_ns), self._clock.at_us(reply.received_ns)
         self._decide(
             tick,
@@ -390,7 +386,7 @@ class Watch:
         finally:
             self._asked.discard(leader)
 
-    def _take_end(self, shard: Shard, leader: str, new_term: int, end: TermEnd, reply: Reply[Any]) -> None:
+    def _take_end(self, shard: Shard, leader: str, new_term: int, end: TermEnd, reply: Timed[Any]) -> None:
         watched = self._watched.get(shard)
         if watched is None or not watched.questions:
             return

@@ -36,6 +36,7 @@ PROBER_ALONE = "prober_alone"
 UNKNOWN = "unknown"
 
 MIN_ISR_CODES = frozenset({"NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"})
+"""A system's own words for it, as they landed: what is derived again from bronze asks no broker system. A new system's go here, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from pipelines.brokers.base import Shard
 from pipelines.brokers.kafka.admin import PartitionState
 from pipelines.drills.context import Context
 from pipelines.errors import LastackError
@@ -101,7 +102,7 @@ def _begins_at(context: Context, found: Any) -> bool:
     from pipelines.brokers.kafka.log_ranges import log_ranges
 
     ranges = log_ranges(load(context.lab.bootstrap, None), [found["topic"]])
-    return ranges[found["topic"], int(found["partition"])].log_start >= int(found["offset"])
+    return ranges[Shard(found["topic"], found["partition"])].log_start >= int(found["offset"])
 
 
 def _is_compacted(context: Context, found: Any) -> bool:

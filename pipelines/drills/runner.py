@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from pipelines import ddl
-from pipelines.collect.canary.config import CanaryConfig
+from pipelines.collect.canary.config import written_topics
 from pipelines.domain.clock import Anchor
 from pipelines.drills import conditions, faults, judge, targets
 from pipelines.drills.actions import Done
@@ -31,7 +31,7 @@ from pipelines.drills.witness import SETTINGS, Witness, consumed, stored
 from pipelines.errors import LabError
 from pipelines.lab import Lab
 from pipelines.measuring import STEADY_SECONDS, Measurement
-from pipelines.parts import Target, collectors, further_probers, mark_fault, stream
+from pipelines.parts import MeasuredCluster, collectors, further_probers, mark_fault, stream
 from pipelines.serving import Serving
 from pipelines.settings import Home
 
@@ -101,17 +101,17 @@ class _Run:
             context = Context(lab, measurement, self.anchor, self.folder / "injector.jsonl", self.folder)
             stack.callback(self._keep_logs, lab)
             stack.callback(_close, context)
-            target = self._start(context)
+            cluster = self._start(context)
             self._steady(context)
             for step in self.drill.method:
-                self._step(context, target, step)
+                self._step(context, cluster, step)
             for step in self.drill.rollbacks:
-                self._step(context, target, step)
-            return self._end(context, target)
+                self._step(context, cluster, step)
+            return self._end(context, cluster)
 
     # --- before -------------------------------------------------------------------------------------------------------
 
-    def _start(self, context: Context) -> Target:
+    def _start(self, context: Context) -> MeasuredCluster:
         lab = context.lab
         watched = {witness.topic for witness in self.drill.witnesses}
         for topic in self.drill.topics:
@@ -120,25 +120,19 @@ class _Run:
                 lab.admin.create_assigned_topic(topic.name, [list(row) for row in topic.assignment], settings)
             else:
                 lab.admin.create_topic(topic.name, topic.partitions, topic.replicas, settings)
-        target = Target(
-            bootstrap=lab.bootstrap,
-            cluster_id=lab.admin.cluster_id(),
-            jolokia=tuple(lab.jolokia_urls),
-            controllers=tuple(lab.controllers),
-            zookeeper=lab.zookeeper_connect if lab.zookeepers else None,
-        )
-        context.measurement.start(stream(self.home, target, self.anchor))
-        for part in collectors(self.home, target, self.anchor):
+        cluster = MeasuredCluster(lab.place, lab.admin.cluster_id())
+        context.measurement.start(stream(self.home, cluster, self.anchor))
+        for part in collectors(self.home, cluster, self.anchor):
             context.measurement.start(part)
         # The witnesses after the stream, which needs the processors for itself when it starts.
         context.measurement.wait(context.measurement.is_streaming, STREAM_SECONDS, "the stream's first batch")
-        for part in further_probers(self.home, target, self.anchor, self.drill.probers):
+        for part in further_probers(self.home, cluster, self.anchor, self.drill.probers):
             context.measurement.start(part, prefix=())
         for plan in self.drill.witnesses:
             witness = Witness(plan.topic, plan.acks, plan.rate, self.folder)
             context.witnesses[plan.topic] = witness
             witness.start(lab.bootstrap, lab.command_prefix, reads=plan.reads)
-        return target
+        return cluster
 
     def _steady(self, context: Context) -> None:
         context.measurement.wait_steady(START_SECONDS)
@@ -151,15 +145,15 @@ class _Run:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def _step(self, context: Context, target: Target, step: Step) -> None:
+    def _step(self, context: Context, cluster: MeasuredCluster, step: Step) -> None:
         context.step_began_at_us = self.anchor.now_us()
         if step.action is not None:
-            self._act(context, target, step)
+            self._act(context, cluster, step)
             # Conditions speak of what follows the action.
             context.step_began_at_us = self.anchor.now_us()
         self._wait(context, step.until, step.within_seconds)
 
-    def _act(self, context: Context, target: Target, step: Step) -> None:
+    def _act(self, context: Context, cluster: MeasuredCluster, step: Step) -> None:
         action = faults.ACTIONS[step.action or ""]
         nodes = targets.resolve(context, step.target) if step.target else []
         if step.role:
@@ -170,14 +164,14 @@ class _Run:
         self.say(f"{step.action} {names}".strip() + (f" ({step.target})" if step.target and step.target != names else ""))
         done = action.run(context, nodes, step.arguments)
         for one in done:
-            self._record(context, target, one, label, placement, stops=action.stops)
+            self._record(context, cluster, one, label, placement, stops=action.stops)
 
-    def _record(self, context: Context, target: Target, one: Done, label: str, placement: Placement, *, stops: bool) -> None:
+    def _record(self, context: Context, cluster: MeasuredCluster, one: Done, label: str, placement: Placement, *, stops: bool) -> None:
         act = Act(one.action, one.target, label, one.before_at_us, one.after_at_us, one.verified_at_us, stops, placement)
         self.acts.append(act)
         context.write({"record": "action", **row_of({name: getattr(act, name) for name in act.__slots__ if name != "placement"})})
         context.write({"record": "placement", "label": label, "placement": placement})
-        mark_fault(self.home, target, self.anchor, "drill", one.action, one.target, (one.before_at_us, one.verified_at_us))
+        mark_fault(self.home, cluster, self.anchor, "drill", one.action, one.target, (one.before_at_us, one.verified_at_us))
 
     def _wait(self, context: Context, texts: tuple[str, ...], seconds: float) -> None:
         """Until all conditions hold at once; a witness that has died is no witness."""
@@ -193,7 +187,7 @@ class _Run:
 
     # --- after --------------------------------------------------------------------------------------------------------
 
-    def _end(self, context: Context, target: Target) -> History:
+    def _end(self, context: Context, cluster: MeasuredCluster) -> History:
         measurement, lab = context.measurement, context.lab
         self.say("settling: waiting for every replica, and for every partition to be served")
         lab.wait_until_in_sync(SETTLE_SECONDS)
@@ -206,14 +200,14 @@ class _Run:
         for name in [name for name in measurement.children if name != "stream"]:
             measurement.stop(name)
         measurement.stop("stream")
-        written = tuple(CanaryConfig(cluster_id="", prober_id="", spool="", anchor=self.anchor.text(), bootstrap="").written_topics())
+        written = tuple(written_topics(cluster.lanes))
         there = lab.admin.topics()
         compacted = {topic.name for topic in self.drill.topics if "compact" in topic.settings.get("cleanup.policy", "")}
         on_disk = stored(lab, [topic for topic in (*context.witnesses, *written) if topic in there], self.folder)
         return History(
             drill=self.drill.name,
             mode=self.mode,
-            cluster_id=target.cluster_id,
+            cluster_id=cluster.cluster_id,
             steady_at_us=self.steady_at_us,
             ended_at_us=self.anchor.now_us(),
             clock_error_us=self.clock_error_us,
@@ -232,9 +226,9 @@ class _Run:
                 )
                 for one in context.witnesses.values()
             ),
-            tables=self._tables(target.cluster_id),
+            tables=self._tables(cluster.cluster_id),
             canaries={topic: on_disk[topic] for topic in written if topic in on_disk},
-            canary_acks=tuple(self._canary_acks(target.cluster_id)),
+            canary_acks=tuple(self._canary_acks(cluster.cluster_id)),
         )
 
     def _tables(self, cluster_id: str) -> dict[str, list[Row]]:

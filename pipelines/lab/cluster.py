@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from pipelines import jars
+from pipelines.brokers.base import ClusterPlace
 from pipelines.brokers.kafka.admin import Admin, PartitionState
 from pipelines.brokers.kafka.readiness import wait_for_writes
 from pipelines.domain.clock import Anchor
@@ -157,6 +158,12 @@ class Lab(Faults):
     def jolokia_urls(self) -> list[str]:
         """Where the metrics of all nodes are read, controllers of their own included."""
         return [node.jolokia_url for node in self.all_nodes]
+
+    @property
+    def place(self) -> ClusterPlace:
+        """Where it is measured: all brokers, all metrics, and where its mode has its control plane."""
+        way = {"zookeeper": (self.zookeeper_connect,)} if self.zookeepers else {"controllers": tuple(self.controllers)}
+        return ClusterPlace(system="kafka", bootstrap=self.bootstrap, metrics=tuple(self.jolokia_urls), settings=way)
 
     @property
     def client_properties(self) -> Path:

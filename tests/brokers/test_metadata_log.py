@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.brokers.base import Decided, Decision
+from pipelines.brokers.base import Decision, Decisions
 from pipelines.brokers.kafka.batches import DamagedLog, read
 from pipelines.brokers.kafka.definitions import Definitions
 from pipelines.brokers.kafka.metadata_log import MetadataLog, folder_of
@@ -28,7 +28,7 @@ class Reader:
 
     def __init__(self, log: MetadataLog, saved: str | None = None) -> None:
         self.log = log
-        self.got: list[Decided] = []
+        self.got: list[Decisions] = []
         self._task = asyncio.create_task(self._read(saved))
 
     @property

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.collect.config import CollectorConfig
+from pipelines.brokers.base import ClusterPlace
+from pipelines.collect.config import ClusterConfig, CollectorConfig, as_fields
 from pipelines.domain.clock import Anchor
 from pipelines.domain.observations import Blind
 from pipelines.errors import UsageError
@@ -19,7 +20,8 @@ class PollConfig(CollectorConfig):
     user: str | None = None
 
 
-GOOD = {"cluster_id": "c", "prober_id": "p", "spool": "landing", "anchor": "k:5:6", "brokers": ["a:1", "b:2"], "every_seconds": 2}
+IDENTITY = {"system": "kafka", "cluster_id": "c", "prober_id": "p", "spool": "landing", "anchor": "k:5:6"}
+GOOD = IDENTITY | {"brokers": ["a:1", "b:2"], "every_seconds": 2}
 
 
 def test_it_comes_back_as_it_was_sent() -> None:
@@ -42,7 +44,8 @@ def test_every_run_has_a_boot_id_of_its_own() -> None:
         ("{", "not JSON"),
         ("[]", "expected a JSON object, found list"),
         (json.dumps(GOOD | {"brokes": 1}), "'brokes' is not a setting; known are anchor, boot_id, brokers"),
-        (json.dumps({"prober_id": "p"}), "'cluster_id' is missing"),
+        (json.dumps({"prober_id": "p"}), "'system' is missing"),
+        (json.dumps({"system": "kafka", "prober_id": "p"}), "'cluster_id' is missing"),
         (json.dumps(GOOD | {"prober_id": 3}), "prober_id is 3, expected text"),
         (json.dumps(GOOD | {"brokers": ["a", 1]}), r"brokers\[1\] is 1, expected text"),
         (json.dumps(GOOD | {"every_seconds": True}), "every_seconds is True, expected a number"),
@@ -53,6 +56,21 @@ def test_every_run_has_a_boot_id_of_its_own() -> None:
 def test_what_is_wrong_is_named(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         PollConfig.from_json(text)
+
+
+def test_a_cluster_s_place_travels_whole() -> None:
+    settings = {"controllers": ("c1:9093", "c2:9093"), "zookeeper": ("z:2181/a=b",)}
+    place = ClusterPlace(system="s", bootstrap="a:1", command_config=Path("/c.properties"), metrics=("http://m",), settings=settings)
+    config = ClusterConfig(**IDENTITY | as_fields(place))
+
+    assert ClusterConfig.from_json(config.to_json()).place == place
+
+
+def test_a_setting_of_the_system_that_names_nothing_is_refused() -> None:
+    config = ClusterConfig(**IDENTITY, bootstrap="a:1", settings=("c1:9093",))
+
+    with pytest.raises(UsageError, match="'c1:9093' is not NAME=VALUE"):
+        _ = config.place
 
 
 def test_an_anchor_that_is_none_is_named() -> None:

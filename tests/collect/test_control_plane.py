@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.brokers.base import BadPosition, ControlSource, Decided, Decision
+from pipelines.brokers.base import BadPosition, ControlSource, Decision, Decisions
 from pipelines.collect.control_plane import ControlPlane, ControlPlaneConfig, PositionFile
 from pipelines.collect.lifecycle import StatusLines
 from pipelines.domain.clock import Anchor
@@ -27,7 +27,7 @@ class SimulatedSource:
         self.was_closed = False
         self._fails_with = fails_with
 
-    async def follow(self, saved: str | None) -> AsyncIterator[Decided]:
+    async def follow(self, saved: str | None) -> AsyncIterator[Decisions]:
         if saved == "garbage":
             raise BadPosition("the position is no good")
         if self._fails_with is not None:
@@ -38,7 +38,7 @@ class SimulatedSource:
                 event=ControlEvent.BROKER_FENCED.value, started_at_us=self.next, ended_at_us=self.next + 999, position=str(self.next)
             )
             self.next += 1
-            yield Decided((decision,), is_provisional=self.name == "metadata_log")
+            yield Decisions((decision,), is_provisional=self.name == "metadata_log")
             await asyncio.sleep(0.005)
 
     def saved(self) -> str | None:
@@ -75,6 +75,7 @@ def read(
 ) -> Running:
     anchor = Anchor.now()
     config = ControlPlaneConfig(
+        system="kafka",
         cluster_id="c",
         prober_id="p",
         spool=str(tmp_path / landing),
@@ -165,8 +166,8 @@ def test_a_position_belongs_to_one_cluster(tmp_path: Path) -> None:
 
 def test_what_can_still_be_undone_says_so_and_a_cut_is_blindness(tmp_path: Path) -> None:
     class CutSource(SimulatedSource):
-        async def follow(self, saved: str | None) -> AsyncIterator[Decided]:
-            yield Decided((Decision(event="broker_fenced", started_at_us=5, ended_at_us=9, position="1"),), is_cut=True)
+        async def follow(self, saved: str | None) -> AsyncIterator[Decisions]:
+            yield Decisions((Decision(event="broker_fenced", started_at_us=5, ended_at_us=9, position="1"),), is_cut=True)
             async for decided in super().follow(saved):
                 yield decided
 

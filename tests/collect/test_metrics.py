@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.brokers.base import AskFailed, MetricSample, Shard, ShardSample
+from pipelines.brokers.kafka.jolokia import TELLING
 from pipelines.collect.metrics import MetricsConfig, Poller
 from pipelines.domain.clock import Anchor
 from pipelines.domain.observations import BrokerMetrics, Outcome, PartitionMetrics
@@ -21,6 +22,7 @@ class Scripted:
 
     says: list[MetricSample | AskFailed]
     address: str = "127.0.0.1:7777"
+    telling: frozenset[str] = TELLING
     asked: int = field(default=0)
 
     def poll(self, timeout_seconds: float) -> MetricSample:
@@ -32,7 +34,8 @@ class Scripted:
 
 
 def config(directory: Path, **changed: object) -> MetricsConfig:
-    given = {"cluster_id": "c", "prober_id": "p", "spool": str(directory), "anchor": Anchor.now().text(), "urls": ("http://h:1",)}
+    identity = {"system": "kafka", "cluster_id": "c", "prober_id": "p"}
+    given = identity | {"spool": str(directory), "anchor": Anchor.now().text(), "urls": ("http://h:1",)}
     return MetricsConfig(**(given | {"spool_reserve_bytes": 0} | changed))  # type: ignore[arg-type]
 
 
@@ -119,7 +122,7 @@ def test_a_broker_of_another_cluster_is_not_recorded(tmp_path: Path) -> None:
         ({"urls": ()}, "no metrics URL"),
         ({"urls": ("nonsense",)}, "'nonsense' is not one"),
         ({"period_ms": 1}, "period_ms is 1"),
-        ({"system": "abacus"}, "'abacus' has no metrics"),
+        ({"system": "abacus"}, "'abacus' is not a broker system that Lastack knows"),
         ({"login_file": "/nonexistent"}, "cannot be read"),
     ],
 )

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from time import monotonic, monotonic_ns
 
-from pipelines.brokers.base import AskFailed, Capabilities, Position, Reply, Shard, ShardView, TermEnd, View
+from pipelines.brokers.base import AskFailed, Capabilities, Position, Shard, ShardView, TermEnd, Timed, View
 from pipelines.collect.lifecycle import StatusLines
 from pipelines.collect.watch import STALLED, Watch, WatchConfig
 from pipelines.domain.clock import Anchor
@@ -47,7 +47,7 @@ class SimulatedCluster:
         await asyncio.sleep(0)
         return View("c", dict(self.led), sent, monotonic_ns())
 
-    async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Reply[dict[Shard, Position]]:
+    async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Timed[dict[Shard, Position]]:
         sent = monotonic_ns()
         if broker in self.broken:
             try:
@@ -61,16 +61,16 @@ class SimulatedCluster:
                 shard: Position(Outcome.ACKED, self.high[shard], self.led[shard].term) if shard in self.led else unknown
                 for shard in shards
             }
-        return Reply(body, sent, monotonic_ns())
+        return Timed(body, sent, monotonic_ns())
 
-    async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Reply[dict[Shard, TermEnd]]:
+    async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Timed[dict[Shard, TermEnd]]:
         sent = monotonic_ns()
         self.asked_ends += [(broker, current, old) for current, old in shards.values()]
         body = {
             shard: TermEnd(self.ends.get((shard, old)), old, None if (shard, old) in self.ends else "NOT_LEADER_OR_FOLLOWER")
             for shard, (_, old) in shards.items()
         }
-        return Reply(body, sent, monotonic_ns())
+        return Timed(body, sent, monotonic_ns())
 
     async def close(self) -> None:
         """Nothing to end."""
@@ -124,6 +124,7 @@ def watch(folder: Path, cluster: SimulatedCluster, story: Callable[[Running], Aw
     """Runs a watch while the story is told; every run of probes is without gaps at its end."""
     anchor = Anchor.now()
     config = WatchConfig(
+        system="kafka",
         cluster_id="c",
         prober_id="p",
         spool=str(folder / "landing"),

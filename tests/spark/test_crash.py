@@ -38,7 +38,12 @@ class Killed:
         size = -(-len(lines) // FILES)
         self.waiting = [lines[at : at + size] for at in range(0, len(lines), size)]
         config = StreamConfig(
-            cluster_id="history", spool=str(home.landing), anchor=Anchor.now().text(), home=str(home.path), trigger_seconds=0.0
+            system="kafka",
+            cluster_id="history",
+            spool=str(home.landing),
+            anchor=Anchor.now().text(),
+            home=str(home.path),
+            trigger_seconds=0.0,
         )
         self.config = home.path / "stream.json"
         home.create()

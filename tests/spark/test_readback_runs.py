@@ -39,11 +39,11 @@ def found(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
         "a sequence beyond 64 bits": [(0, 0, value(2**70))],
         "leading zeros of the hash": [(0, offset, value(sequence)) for offset, sequence in enumerate(short_hashes())],
     }
-    rows = [(topic, partition, offset, text) for topic, log in logs.items() for partition, offset, text in log]
-    frame = spark.createDataFrame(rows, "topic STRING, partition INT, offset LONG, value STRING")
+    rows = [(topic, str(partition), offset, text) for topic, log in logs.items() for partition, offset, text in log]
+    frame = spark.createDataFrame(rows, "resource STRING, shard STRING, position LONG, value STRING")
     by_topic: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted(runs(frame).collect(), key=lambda one: (one["partition"], one["first_position"])):
-        by_topic.setdefault(row["topic"], []).append(row.asDict())
+    for row in sorted(runs(frame).collect(), key=lambda one: (one["shard"], one["first_position"])):
+        by_topic.setdefault(row["resource"], []).append(row.asDict())
     return by_topic
 
 
@@ -74,7 +74,7 @@ def test_a_record_that_is_there_twice_is_found_twice(found: dict[str, list[dict[
 
 
 def test_partitions_do_not_mix(found: dict[str, list[dict[str, Any]]]) -> None:
-    assert shown(found["two partitions"], "partition") == [(1, "b1", 0, 1, 0, 1, True), (2, "b1", 0, 0, 0, 0, True)]
+    assert shown(found["two partitions"], "shard") == [("1", "b1", 0, 1, 0, 1, True), ("2", "b1", 0, 0, 0, 0, True)]
 
 
 def test_a_record_of_another_partition_proves_nothing_here(found: dict[str, list[dict[str, Any]]]) -> None:

@@ -92,7 +92,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     landing, metrics_landing = folder / "landing", folder / "metrics"
     landing.mkdir()
     with Lab(anchor=anchor, say=lambda line: None) as lab:
-        shared = {"cluster_id": lab.cluster_id, "anchor": anchor.text(), "rotate_ms": 200}
+        shared = {"system": "kafka", "cluster_id": lab.cluster_id, "anchor": anchor.text(), "rotate_ms": 200}
         canary_config = CanaryConfig(**shared, prober_id="canary", spool=str(landing), bootstrap=lab.bootstrap, flush_seconds=1.0)
         urls = tuple(f"http://127.0.0.1:{node.ports.jolokia}/jolokia" for node in lab.nodes)
         metrics_config = MetricsConfig(**shared, prober_id="metrics", spool=str(metrics_landing), urls=urls, flush_seconds=3.0)

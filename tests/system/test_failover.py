@@ -21,7 +21,7 @@ import pytest
 from pipelines.domain.clock import Anchor
 from pipelines.lab import Lab, LabSpec
 from pipelines.measuring import Measurement
-from pipelines.parts import Target, collectors, mark_fault, stream
+from pipelines.parts import MeasuredCluster, collectors, mark_fault, stream
 from pipelines.processes import wait_until
 from pipelines.results import Results
 from pipelines.settings import Home
@@ -70,9 +70,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     since = datetime.now(tz=UTC)
     with Lab(LabSpec(), anchor=anchor, say=said.append) as lab, Measurement(home, said.append) as measurement:
         lab.admin.create_topic(WITNESS_TOPIC, partitions=PARTITIONS, replicas=3)
-        target = Target(lab.bootstrap, lab.admin.cluster_id(), jolokia=tuple(lab.jolokia_urls), controllers=tuple(lab.controllers))
-        measurement.start(stream(home, target, anchor))
-        for part in collectors(home, target, anchor):
+        cluster = MeasuredCluster(lab.place, lab.admin.cluster_id())
+        measurement.start(stream(home, cluster, anchor))
+        for part in collectors(home, cluster, anchor):
             measurement.start(part)
         logs = [start_witness(lab, folder / f"witness-{number}") for number in range(WITNESSES)]
         measurement.wait(measurement.is_streaming, 300, "the stream's first batch")
@@ -87,17 +87,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
             victim = lab.active_controller()
             done = injure(victim)
             faults[name] = done.before_at_us / 1000
-            mark_fault(home, target, anchor, "test", done.fault, done.target, (done.before_at_us, done.verified_at_us))
+            mark_fault(home, cluster, anchor, "test", done.fault, done.target, (done.before_at_us, done.verified_at_us))
             wait_until(lambda at=done.before_at_us: anchor.now_us() > at + 3_000_000, 10, "the fault to be felt")
             measurement.wait(measurement.is_serving, 120, f"service after {name}")
             lab.start(victim)
             lab.wait_until_in_sync(180)
             measurement.wait_steady(300)
-        measurement.wait(lambda: Results(home, target.cluster_id, since).is_read_back, 300, "the read-back of every outage")
+        measurement.wait(lambda: Results(home, cluster.cluster_id, since).is_read_back, 300, "the read-back of every outage")
         for name in [name for name in measurement.children if name != "stream"]:
             measurement.stop(name)
         measurement.stop("stream")
-        yield Measured(Results(home, target.cluster_id, since), acknowledgements(logs), faults)
+        yield Measured(Results(home, cluster.cluster_id, since), acknowledgements(logs), faults)
 
 
 def start_witness(lab: Lab, folder: Path) -> Path:

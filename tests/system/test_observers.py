@@ -147,7 +147,13 @@ def told(lab: Lab, observers: Observers) -> History:
 
 def start_all(lab: Lab, observers: Observers) -> None:
     folder = observers.folder
-    common = {"cluster_id": lab.cluster_id, "anchor": lab.anchor.text(), "bootstrap": lab.bootstrap, "spool_reserve_bytes": 0}
+    common = {
+        "system": "kafka",
+        "cluster_id": lab.cluster_id,
+        "anchor": lab.anchor.text(),
+        "bootstrap": lab.bootstrap,
+        "spool_reserve_bytes": 0,
+    }
     watch = WatchConfig(
         **{**common, "bootstrap": lab.secure_bootstrap},
         prober_id="watch",
@@ -160,8 +166,8 @@ def start_all(lab: Lab, observers: Observers) -> None:
         prober_id="log",
         spool=str(folder / "landing-log"),
         state_folder=str(folder / "state-log"),
-        metadata_log=str(lab.node(3).metadata_log_dir),
-        jolokia=tuple(lab.jolokia_urls),
+        metrics=tuple(lab.jolokia_urls),
+        settings=(f"metadata_log={lab.node(3).metadata_log_dir}",),
     )
     poll = ControlPlaneConfig(**common, prober_id="poll", spool=str(folder / "landing-poll"), state_folder=str(folder / "state-poll"))
     observers.start("watch", "watch", watch)
@@ -173,6 +179,7 @@ def start_all(lab: Lab, observers: Observers) -> None:
 def fetching(lab: Lab, folder: Path) -> ControlPlaneConfig:
     # One address is enough: the log itself says where the other controllers are.
     return ControlPlaneConfig(
+        system="kafka",
         cluster_id=lab.cluster_id,
         anchor=lab.anchor.text(),
         bootstrap=lab.bootstrap,
@@ -180,7 +187,7 @@ def fetching(lab: Lab, folder: Path) -> ControlPlaneConfig:
         prober_id="fetch",
         spool=str(folder / "landing-fetch"),
         state_folder=str(folder / "state-fetch"),
-        controllers=(lab.controllers[2],),
+        settings=(f"controllers={lab.controllers[2]}",),
         keep_seconds=1.0,
     )
 

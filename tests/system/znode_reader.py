@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pipelines.brokers.base import Decided, Decision
+from pipelines.brokers.base import Decision, Decisions
 from pipelines.brokers.kafka.zookeeper import ZookeeperControl
 from pipelines.domain.clock import Anchor
 
@@ -26,7 +26,7 @@ class Following:
         async for decided in self.source.follow(saved):
             self._take(decided)
 
-    def _take(self, decided: Decided) -> None:
+    def _take(self, decided: Decisions) -> None:
         self.decisions += decided.decisions
         self.troubles += [decided.trouble] if decided.trouble else []
         self.signs += not decided.decisions
@@ -79,7 +79,7 @@ def of_mtime(stat: Any) -> tuple[int, int]:
     return stat.mtime * 1000, stat.mtime * 1000 + 999
 
 
-async def first_of(source: ZookeeperControl, saved: str | None = None) -> Decided:
+async def first_of(source: ZookeeperControl, saved: str | None = None) -> Decisions:
     try:
         async with asyncio.timeout(LIMIT_SECONDS):
             async for decided in source.follow(saved):

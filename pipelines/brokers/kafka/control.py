@@ -8,6 +8,8 @@ Example: a place with `controllers` and no `metadata_log` gives a ControllerFetc
 """
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from pipelines import jars
 from pipelines.brokers.base import ControlPlace, ControlSource
@@ -17,27 +19,28 @@ from pipelines.brokers.kafka.definitions import Definitions
 from pipelines.brokers.kafka.metadata_log import MetadataLog, folder_of
 from pipelines.brokers.kafka.polled import AdminPoll
 from pipelines.brokers.kafka.raft_metrics import RaftHighWatermark, node_of
+from pipelines.brokers.kafka.settings import KafkaSettings
 
 
 def control_sources(place: ControlPlace) -> list[Callable[[], ControlSource]]:
     """The sources that the place allows, each made when it is called for; making one raises UsageError when it cannot be used."""
+    cluster, settings = place.cluster, KafkaSettings.of(place.cluster)
     sources: list[Callable[[], ControlSource]] = []
-    if place.zookeeper is not None:
-        sources.append(lambda: _znodes(place))
-    if place.controllers:
-        sources.append(lambda: _fetch(place))
-    if place.metadata_log is not None:
-        sources.append(lambda: _log(place))
-    sources.append(lambda: AdminPoll(load(place.bootstrap, place.command_config), place.clock))
+    if settings.zookeeper is not None:
+        sources.append(partial(_znodes, place, settings.zookeeper))
+    if settings.controllers:
+        sources.append(partial(_fetch, place, settings))
+    if settings.metadata_log is not None:
+        sources.append(partial(_log, place, settings.metadata_log))
+    sources.append(lambda: AdminPoll(load(cluster.bootstrap, cluster.command_config), place.clock))
     return sources
 
 
-def _znodes(place: ControlPlace) -> ControlSource:
+def _znodes(place: ControlPlace, connect: str) -> ControlSource:
     # Its client is loaded where there is a ZooKeeper.
     from pipelines.brokers.kafka.zookeeper import ZookeeperControl
 
-    assert place.zookeeper is not None  # noqa: S101 - asked by the caller
-    return ZookeeperControl(place.zookeeper, place.clock, place.cluster_id)
+    return ZookeeperControl(connect, place.clock, place.cluster_id)
 
 
 def _definitions() -> Definitions:
@@ -45,13 +48,13 @@ def _definitions() -> Definitions:
     return Definitions.of_jars(pinned.path_of("kafka-metadata"), pinned.path_of("kafka-clients"))
 
 
-def _fetch(place: ControlPlace) -> ControlSource:
-    connection = load(",".join(place.controllers), place.controller_config)
+def _fetch(place: ControlPlace, settings: KafkaSettings) -> ControlSource:
+    connection = load(",".join(settings.controllers), settings.controller_config or place.cluster.command_config)
     return ControllerFetch(connection, _definitions(), place.cluster_id)
 
 
-def _log(place: ControlPlace) -> ControlSource:
-    assert place.metadata_log is not None  # noqa: S101 - asked by the caller
-    folder = folder_of(place.metadata_log)
-    mark = RaftHighWatermark(place.jolokia, node_of(folder)) if place.jolokia else None
+def _log(place: ControlPlace, where: Path) -> ControlSource:
+    folder = folder_of(where)
+    agents = place.cluster.metrics
+    mark = RaftHighWatermark(agents, node_of(folder)) if agents else None
     return MetadataLog(folder, _definitions(), mark)

@@ -26,7 +26,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.consumer import FetchRequest
 
-from pipelines.brokers.base import Decided, Decision
+from pipelines.brokers.base import Decision, Decisions
 from pipelines.brokers.kafka.batches import Batch, DamagedLog, read
 from pipelines.brokers.kafka.connection import Address, Connection
 from pipelines.brokers.kafka.definitions import Definitions, Fields
@@ -93,7 +93,7 @@ class ControllerFetch:
         self._leader_epoch = 0
         self._held: deque[Batch] = deque()
 
-    async def follow(self, saved: str | None) -> AsyncIterator[Decided]:
+    async def follow(self, saved: str | None) -> AsyncIterator[Decisions]:
         """See `ControlSource.follow`. Raises Unauthorised when no controller lets us in, ConnectionFailed when nobody ever answered
         within some seconds or it is another cluster, and UnknownRecord when the cluster is newer than the JARs."""
         if saved is not None:
@@ -111,7 +111,7 @@ class ControllerFetch:
             except (WireError, _Elsewhere, DamagedLog) as error:
                 failures += 1
                 trouble = f"the controller does not answer: {error}"
-                decided = Decided()
+                decided = Decisions()
                 if not has_answered and failures >= len(self._turns):
                     self._raise_if_hopeless(error, first_asked)
                 self._ask_another(is_unreached=isinstance(error, WireError))
@@ -122,7 +122,7 @@ class ControllerFetch:
             if time.monotonic() >= alive_at:
                 alive_at = time.monotonic() + ALIVE_SECONDS
                 trouble_now = trouble if time.monotonic() - answered_at > SILENT_SECONDS else None
-                yield Decided(trouble=trouble_now, read_ns=self._read_ns)
+                yield Decisions(trouble=trouble_now, read_ns=self._read_ns)
 
     def saved(self) -> str | None:
         """See `ControlSource.saved`."""
@@ -143,7 +143,7 @@ class ControllerFetch:
             " (controller.listener.names), not a broker's"
         ) from error
 
-    async def _turn(self) -> Decided:
+    async def _turn(self) -> Decisions:
         """Asks once, and returns what can be given out by now."""
         decisions: list[Decision] = []
         if self._is_caught_up and self._replay.controller is None and self._asked_epoch != self._replay.epoch:
@@ -169,7 +169,7 @@ class ControllerFetch:
             self._is_caught_up, self._read_ns = True, asked_ns
         for listeners in self._replay.state.controllers.values():
             self._learn(*(Address(host, port) for host, port in listeners))
-        return Decided(tuple(decisions), read_ns=self._read_ns)
+        return Decisions(tuple(decisions), read_ns=self._read_ns)
 
     async def _ask_who_leads(self) -> None:
         """Whose clock stamps the batches: a snapshot does not say who leads the quorum. Asked once an epoch."""
@@ -256,17 +256,17 @@ class ControllerFetch:
             if self._turns.learn(address):
                 self._links[address] = Link(address, self._connection)
 
-    def _diverged(self, end_offset: int) -> Decided:
+    def _diverged(self, end_offset: int) -> Decisions:
         """The leader has another record where our last one is: what is held goes; what was given out was committed, so it stays."""
         self._held.clear()
         if end_offset >= self._replay.next_offset:
-            return Decided()
+            return Decisions()
         # Committed records are gone: the quorum was made anew. Its state is taken as it is, from its snapshot or its beginning.
         self._news_offset, self._news_after_ms = 0, self._replay.timestamp_ms or -1
         self._replay, self._is_caught_up = Replay(self._definitions), False
-        return Decided(is_cut=True)
+        return Decisions(is_cut=True)
 
-    async def _load(self, end_offset: int, epoch: int) -> Decided:
+    async def _load(self, end_offset: int, epoch: int) -> Decisions:
         """Brings a snapshot, part by part. Raises as `_fetch` does."""
         self._held.clear()
         data = bytearray()
@@ -280,7 +280,7 @@ class ControllerFetch:
             raise DamagedLog(f"snapshot {end_offset}-{epoch} of {size} bytes can be read up to byte {used} only")
         is_behind = self._replay.timestamp_ms is not None
         decisions = self._replay.load(batches, end_offset, epoch)
-        return Decided(tuple(decisions), is_cut=is_behind)
+        return Decisions(tuple(decisions), is_cut=is_behind)
 
     async def _snapshot_part(self, end_offset: int, epoch: int, position: int) -> Fields:
         request = self._definitions.message("FetchSnapshotRequest")

@@ -60,6 +60,32 @@ KEPT = frozenset(
         *("raft.number-unknown-voter-connections", "metadata.last-applied-record-lag-ms", "metadata.metadata-load-error-count"),
     }
 )
+TELLING = frozenset(
+    {
+        "BrokerState",
+        "IsrShrinksPerSec.Count",
+        "IsrExpandsPerSec.Count",
+        "FailedIsrUpdatesPerSec.Count",
+        "UnderReplicatedPartitions",
+        "UnderMinIsrPartitionCount",
+        "AtMinIsrPartitionCount",
+        "OfflineReplicaCount",
+        "LeaderCount",
+        "ActiveControllerCount",
+        "OfflinePartitionsCount",
+        "ActiveBrokerCount",
+        "FencedBrokerCount",
+        "ControlledShutdownBrokerCount",
+        "TimedOutBrokerHeartbeatCount",
+        "NewActiveControllersCount",
+        "UncleanLeaderElectionsPerSec.Count",
+        "ElectionFromEligibleLeaderReplicasPerSec.Count",
+        "raft.current-leader",
+        "raft.current-epoch",
+        "raft.is-leader",
+    }
+)
+"""Values whose change is an event; the others move all the time."""
 QUESTIONS = (APP_INFO, CLUSTER_ID, RAFT, METADATA, *GAUGES_AND_METERS, *PARTITIONS.values())
 REQUEST = json.dumps([{"type": "read", "mbean": mbean} for mbean in QUESTIONS]).encode()
 METADATA_TOPIC = "__cluster_metadata"
@@ -69,6 +95,8 @@ Beans = dict[str, Any]
 
 class Jolokia:
     """The agent at a URL. Not for several threads. `login` is (user, password)."""
+
+    telling = TELLING
 
     def __init__(self, url: str, login: tuple[str, str] | None = None) -> None:
         if "@" in url:

@@ -3,37 +3,29 @@
 The rule: a partition whose leader does not answer, or refuses, makes the whole question fail: a read-back that silently left
 out a partition would call its records neither present nor lost.
 
-Example: `log_ranges(connection, ["lastack-canary-durable"])[("lastack-canary-durable", 0)] == LogRange(0, 1042)`.
+Example: `log_ranges(connection, ["lastack-canary-durable"])[Shard("lastack-canary-durable", "0")] == LogRange(0, 1042)`.
 """
 
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from pipelines.brokers.base import Shard
 from pipelines.brokers.kafka.cluster import EARLIEST, LATEST, Cluster
 from pipelines.brokers.kafka.connection import Connection
 from pipelines.brokers.kafka.metadata import TopicPartition
+from pipelines.brokers.readback import LogRange
 from pipelines.errors import RetryableError
 
 ASK_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class LogRange:
-    """First offset in a partition's log, and the high watermark; whose log it is, where brokers say so."""
-
-    log_start: int
-    high_watermark: int
-    topic_id: str | None = None
-
-
-def log_ranges(connection: Connection, topics: Iterable[str]) -> dict[tuple[str, int], LogRange]:
+def log_ranges(connection: Connection, topics: Iterable[str]) -> dict[Shard, LogRange]:
     """The range of every partition of some topics. Raises RetryableError when one of them cannot be told now."""
     return asyncio.run(_ranges(connection, list(topics)))
 
 
-async def _ranges(connection: Connection, topics: list[str]) -> dict[tuple[str, int], LogRange]:
+async def _ranges(connection: Connection, topics: list[str]) -> dict[Shard, LogRange]:
     cluster = Cluster(connection)
     deadline = time.monotonic() + ASK_SECONDS
     try:
@@ -50,7 +42,7 @@ async def _ranges(connection: Connection, topics: list[str]) -> dict[tuple[str, 
                 starts |= await _offsets(cluster, node, of_node, deadline, EARLIEST)
                 ends |= await _offsets(cluster, node, of_node, deadline, LATEST)
         ids = {name: topic.topic_id for name, topic in metadata.topics.items()}
-        return {(one.topic, one.partition): LogRange(starts[one], ends[one], ids[one.topic]) for one in wanted}
+        return {Shard(one.topic, str(one.partition)): LogRange(starts[one], ends[one], ids[one.topic]) for one in wanted}
     finally:
         await cluster.close()
 

@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from pipelines.brokers.base import Decided, Decision
+from pipelines.brokers.base import Decision, Decisions
 from pipelines.brokers.kafka.batches import SMALLEST, Batch, DamagedLog, read
 from pipelines.brokers.kafka.definitions import Definitions
 from pipelines.brokers.kafka.replay import Replay
@@ -199,7 +199,7 @@ class MetadataLog:
         self._given: dict[int, int] = {}
         self._again: dict[int, int] = {}
 
-    async def follow(self, saved: str | None) -> AsyncIterator[Decided]:
+    async def follow(self, saved: str | None) -> AsyncIterator[Decisions]:
         """See `ControlSource.follow`. Raises UnknownRecord when the cluster is newer than the JARs."""
         if saved is None:
             self._load_snapshot()
@@ -216,7 +216,7 @@ class MetadataLog:
                 decided, is_done = self._start_again(), False
             except (DamagedLog, OSError) as error:
                 self._reader = None
-                decided, is_done = Decided(trouble=f"{self._folder}: {error}"), True
+                decided, is_done = Decisions(trouble=f"{self._folder}: {error}"), True
             if is_done and not decided.trouble:
                 self._is_caught_up = True
                 self._begin_news()
@@ -245,7 +245,7 @@ class MetadataLog:
                 (one.base_offset for one in self._held if 0 < limit < one.next_offset), default=self._segments.next_offset
             )
 
-    def _advance(self) -> tuple[Decided, bool]:
+    def _advance(self) -> tuple[Decisions, bool]:
         """Reads for a slice of time. Returns what may go out, and whether the end of the log was reached."""
         decisions: list[Decision] = []
         until = time.monotonic() + SLICE_SECONDS
@@ -261,9 +261,9 @@ class MetadataLog:
                 self._held_since = self._held_since if self._held else time.monotonic()
                 self._held.append(batch)
             if time.monotonic() > until:
-                return Decided(tuple(decisions), not is_certain), False
+                return Decisions(tuple(decisions), not is_certain), False
         self._reader = None
-        return Decided(tuple(decisions), not is_certain), True
+        return Decisions(tuple(decisions), not is_certain), True
 
     def _limit(self) -> tuple[int, bool]:
         """The offset up to which decisions may go out now, and whether everything below it is committed."""
@@ -288,7 +288,7 @@ class MetadataLog:
                 self._again = {}
         return decisions
 
-    def _start_again(self) -> Decided:
+    def _start_again(self) -> Decisions:
         """After a cut: from the newest snapshot on. What was given out before is not given out again."""
         self._segments.close()
         self._held.clear()
@@ -299,7 +299,7 @@ class MetadataLog:
         if not is_deleted:
             self._again, self._given = self._given, {}
         self._segments = Segments(self._folder, self._replay.next_offset, self._replay.epoch)
-        return Decided(decisions if is_deleted else (), is_provisional=False, is_cut=is_deleted)
+        return Decisions(decisions if is_deleted else (), is_provisional=False, is_cut=is_deleted)
 
     def _load_snapshot(self) -> tuple[Decision, ...]:
         """Takes the newest snapshot that is whole as the state, and returns how it differs from the state before."""

@@ -20,7 +20,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionState:
+class DecidedPartition:
     """A partition as the controller has it: broker ids, -1 for no leader."""
 
     leader: int
@@ -65,12 +65,12 @@ class MetadataState:
     """Topics by id, their partitions by number, brokers by id."""
 
     topics: dict[str, str] = field(default_factory=dict)
-    partitions: dict[str, dict[int, PartitionState]] = field(default_factory=dict)
+    partitions: dict[str, dict[int, DecidedPartition]] = field(default_factory=dict)
     brokers: dict[int, BrokerState] = field(default_factory=dict)
     controllers: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     """Where each controller listens: (host, port)."""
 
-    def set_partition(self, topic_id: str, number: int, state: PartitionState, at: At, is_unclean: bool | None = None) -> Decision:
+    def set_partition(self, topic_id: str, number: int, state: DecidedPartition, at: At, is_unclean: bool | None = None) -> Decision:
         """Takes the new state of a partition and returns the decision that it is."""
         of_topic = self.partitions.setdefault(topic_id, {})
         before, of_topic[number] = of_topic.get(number), state
@@ -134,7 +134,7 @@ class MetadataState:
             dict(data["topics"]),
             {
                 topic_id: {
-                    int(number): PartitionState(leader, epoch, tuple(isr), tuple(replicas), tuple(eligible))
+                    int(number): DecidedPartition(leader, epoch, tuple(isr), tuple(replicas), tuple(eligible))
                     for number, (leader, epoch, isr, replicas, eligible) in of_topic.items()
                 }
                 for topic_id, of_topic in data["partitions"].items()

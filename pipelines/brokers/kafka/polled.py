@@ -24,12 +24,12 @@ from dataclasses import replace
 
 from kafka.protocol.admin import DescribeQuorumRequest
 
-from pipelines.brokers.base import BadPosition, Decided, Decision
+from pipelines.brokers.base import BadPosition, Decision, Decisions
 from pipelines.brokers.kafka.cluster import Cluster
 from pipelines.brokers.kafka.connection import Address, Connection
 from pipelines.brokers.kafka.controller import METADATA_TOPIC
 from pipelines.brokers.kafka.metadata import Metadata
-from pipelines.brokers.kafka.metadata_state import NO_LEADER, At, BrokerState, MetadataState, PartitionState, differences, text
+from pipelines.brokers.kafka.metadata_state import NO_LEADER, At, BrokerState, DecidedPartition, MetadataState, differences, text
 from pipelines.brokers.kafka.wire import WireError
 from pipelines.domain.clock import Anchor
 from pipelines.domain.observations import ControlEvent
@@ -64,7 +64,7 @@ class AdminPoll:
         self._asked_before_us = 0
         """When the poll before the last one was asked."""
 
-    async def follow(self, saved: str | None) -> AsyncIterator[Decided]:
+    async def follow(self, saved: str | None) -> AsyncIterator[Decisions]:
         """See `ControlSource.follow`."""
         if saved is not None:
             self._restore(saved)
@@ -72,9 +72,9 @@ class AdminPoll:
         while True:
             try:
                 asked_ns = time.monotonic_ns()
-                yield Decided(tuple(await self._poll()), read_ns=asked_ns)
+                yield Decisions(tuple(await self._poll()), read_ns=asked_ns)
             except WireError as error:
-                yield Decided(trouble=f"no broker answers: {error}")
+                yield Decisions(trouble=f"no broker answers: {error}")
             due = max(due + self._poll_seconds, time.monotonic())
             await asyncio.sleep(due - time.monotonic())
 
@@ -154,7 +154,7 @@ def _state(metadata: Metadata, before: MetadataState | None) -> MetadataState:
         topic_id = topic.topic_id or name
         state.topics[topic_id] = name
         state.partitions[topic_id] = {
-            number: PartitionState(NO_LEADER if one.leader is None else one.leader, one.leader_epoch, one.isr, one.replicas)
+            number: DecidedPartition(NO_LEADER if one.leader is None else one.leader, one.leader_epoch, one.isr, one.replicas)
             for number, one in topic.partitions.items()
         }
     known = before.brokers if before is not None else {}

@@ -25,7 +25,7 @@ from pipelines.errors import ConnectionFailed
 
 def prepare(place: ProbePlace) -> list[str]:
     """Makes sure of the canary's topics (`canary_topics`). Returns warnings for people; raises as `fit_topics` does."""
-    connection = load(place.bootstrap, place.command_config)
+    connection = load(place.cluster.bootstrap, place.cluster.command_config)
     return fit_topics(connection, place.resources, may_alter=place.may_alter, partitions_max=place.shards_max)
 
 
@@ -33,7 +33,7 @@ class KafkaProber:
     """One cluster, as the canary needs it. All on one event loop."""
 
     def __init__(self, place: ProbePlace, on_change: Callable[[LeaderChange], None]) -> None:
-        connection = load(place.bootstrap, place.command_config)
+        connection = load(place.cluster.bootstrap, place.cluster.command_config)
         self._connection = connection
         self._connections_max = place.connections_max
         self._cluster = Cluster(connection)

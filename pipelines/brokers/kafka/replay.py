@@ -32,7 +32,7 @@ from pipelines.brokers.base import BadPosition, Decision
 from pipelines.brokers.kafka.batches import Batch
 from pipelines.brokers.kafka.definitions import Definitions, Fields, UnknownRecord
 from pipelines.brokers.kafka.metadata import topic_id_text
-from pipelines.brokers.kafka.metadata_state import NO_LEADER, At, BrokerState, MetadataState, PartitionState, differences, text
+from pipelines.brokers.kafka.metadata_state import NO_LEADER, At, BrokerState, DecidedPartition, MetadataState, differences, text
 from pipelines.brokers.kafka.wire import uvarint
 from pipelines.domain.observations import ControlEvent
 
@@ -254,7 +254,7 @@ class Replay:
         if before is None:
             raise UnknownRecord(f"offset {at.offset} changes partition {number} of topic id {topic_id}, which does not exist")
         names_leader = fields["leader"] != NO_LEADER_CHANGE
-        state = PartitionState(
+        state = DecidedPartition(
             fields["leader"] if names_leader else before.leader,
             before.epoch + 1 if names_leader else before.epoch,
             before.isr if fields["isr"] is None else tuple(fields["isr"]),
@@ -290,8 +290,8 @@ class Replay:
         return [at.decision(event, broker=str(node)) for event in events]
 
 
-def _partition(fields: Fields) -> PartitionState:
-    return PartitionState(
+def _partition(fields: Fields) -> DecidedPartition:
+    return DecidedPartition(
         fields["leader"],
         fields["leader_epoch"],
         tuple(fields["isr"]),

@@ -15,7 +15,7 @@ without a position.
 import functools
 from collections.abc import Mapping
 
-from pipelines.brokers.base import AskFailed, Capabilities, Position, Reply, Shard, ShardView, TermEnd, View
+from pipelines.brokers.base import AskFailed, Capabilities, Position, Shard, ShardView, TermEnd, Timed, View
 from pipelines.brokers.kafka.cluster import Cluster, EpochEndOffset, Offset
 from pipelines.brokers.kafka.codes import of_no_connection, of_read
 from pipelines.brokers.kafka.connection import Connection
@@ -50,7 +50,7 @@ class KafkaWatch:
         }
         return View(metadata.cluster_id or "", shards, metadata.sent_ns, metadata.received_ns)
 
-    async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Reply[dict[Shard, Position]]:
+    async def positions(self, broker: str, shards: Mapping[Shard, int | None], deadline: float) -> Timed[dict[Shard, Position]]:
         """See `Watchable.positions`."""
         which = {_partition(shard): ANY_EPOCH if term is None else term for shard, term in shards.items()}
         try:
@@ -64,16 +64,16 @@ class KafkaWatch:
         except WireError as error:
             raise _failed(error) from error
         body = {shard: _position(offsets.get(one), which[one]) for shard in shards for one in [_partition(shard)]}
-        return Reply(body, answer.sent_ns, received_ns)
+        return Timed(body, answer.sent_ns, received_ns)
 
-    async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Reply[dict[Shard, TermEnd]]:
+    async def term_ends(self, broker: str, shards: Mapping[Shard, tuple[int, int]], deadline: float) -> Timed[dict[Shard, TermEnd]]:
         """See `Watchable.term_ends`."""
         try:
             answer = await self._cluster.epoch_ends(int(broker), {_partition(one): asked for one, asked in shards.items()}, deadline)
         except WireError as error:
             raise _failed(error) from error
         body = {shard: _term_end(answer.body.get(_partition(shard))) for shard in shards}
-        return Reply(body, answer.sent_ns, answer.received_ns)
+        return Timed(body, answer.sent_ns, answer.received_ns)
 
     async def close(self) -> None:
         """See `Watchable.close`."""

@@ -21,7 +21,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 
-from pipelines.brokers.base import BadPosition, Decided, Decision
+from pipelines.brokers.base import BadPosition, Decision, Decisions
 from pipelines.brokers.kafka.znodes import BROKERS, SessionBroken, Znode, Znodes
 from pipelines.brokers.kafka.zookeeper_members import CONTROLLER, CONTROLLER_EPOCH, Members
 from pipelines.brokers.kafka.zookeeper_state import BadZnode, Look, PartitionZnode, TopicZnode, ZookeeperState, body_of
@@ -75,7 +75,7 @@ class ZookeeperControl:
         self._is_due = False
         self._alive_at = 0.0
 
-    async def follow(self, saved: str | None) -> AsyncIterator[Decided]:
+    async def follow(self, saved: str | None) -> AsyncIterator[Decisions]:
         """See `ControlSource.follow`. Raises ConnectionFailed when no server answers within some seconds or Kafka is not there, and
         Unauthorised when a znode may not be read."""
         self._state, self._members, self._is_known, self._zxid = ZookeeperState(), Members(), False, 0
@@ -94,14 +94,14 @@ class ZookeeperControl:
                         decisions = turn.result()
                         answered_at = time.monotonic()
                         if decisions:
-                            yield Decided(tuple(decisions), read_ns=self._read_ns)
+                            yield Decisions(tuple(decisions), read_ns=self._read_ns)
                     except (SessionBroken, BadZnode) as error:
                         trouble = str(error)
                     turn = asyncio.create_task(self._turn())
                 if time.monotonic() >= self._alive_at:
                     self._alive_at = time.monotonic() + ALIVE_SECONDS
                     trouble_now = trouble if time.monotonic() - answered_at > SILENT_SECONDS else None
-                    yield Decided(trouble=trouble_now, read_ns=self._read_ns)
+                    yield Decisions(trouble=trouble_now, read_ns=self._read_ns)
         finally:
             turn.cancel()
 

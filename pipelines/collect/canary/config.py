@@ -1,17 +1,20 @@
 """What is the canary told?
 
-Example: `CanaryConfig(cluster_id="c", prober_id="p", spool="landing", anchor=Anchor.now().text(), bootstrap="127.0.0.1:9092")` probes
-every partition of the topics `lastack-canary-write`, `-durable` and `-client` every 100 ms in all four lanes.
+Example: `CanaryConfig(system="kafka", cluster_id="c", prober_id="p", spool="landing", anchor=Anchor.now().text(),
+bootstrap="127.0.0.1:9092")` probes every partition of the topics `lastack-canary-write`, `-durable` and `-client` every 100 ms in all
+four lanes.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pipelines.collect.config import CollectorConfig
+from pipelines.collect.config import ClusterConfig
 from pipelines.domain.observations import Kind, Lane
 from pipelines.errors import UsageError
 
 PERIOD_MS_MIN = 10
+TOPIC_PREFIX = "lastack-canary"
 
 
 class LaneSpec(NamedTuple):
@@ -31,19 +34,27 @@ LANES = {
 """Each lane that writes has a topic of its own, so that offsets there are contiguous; reads read what the durable lane wrote."""
 
 
+def topic_of(lane: str, prefix: str = TOPIC_PREFIX) -> str:
+    """The topic that a lane uses."""
+    return f"{prefix}-{LANES[lane].suffix}"
+
+
+def written_topics(lanes: Iterable[str] = LANES) -> dict[str, tuple[Kind, Lane]]:
+    """Each topic with the kind and the lane that write to it: what a read-back reads."""
+    return {topic_of(name): (LANES[name].kind, LANES[name].lane) for name in lanes if name != "read"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryConfig(CollectorConfig):
-    """How a cluster is probed. `command_config` is the path of a client.properties file.
+class CanaryConfig(ClusterConfig):
+    """How a cluster is probed.
 
     `period_ms` and `lambda_ms` hold for all lanes; `client_period_ms` and `read_period_ms` may make those two lanes slower.
     `connections_max` is per raw lane: so many partitions have a connection each. `stall_ms` is how late the prober may come round
     before it counts as blind. `may_alter` is leave to change topics that exist.
     """
 
-    bootstrap: str
-    command_config: str | None = None
     lanes: tuple[str, ...] = tuple(LANES)
-    topic_prefix: str = "lastack-canary"
+    topic_prefix: str = TOPIC_PREFIX
     period_ms: int = 100
     client_period_ms: int | None = None
     read_period_ms: int | None = None
@@ -77,15 +88,11 @@ class CanaryConfig(CollectorConfig):
 
     def topic(self, name: str) -> str:
         """The topic that a lane uses."""
-        return f"{self.topic_prefix}-{LANES[name].suffix}"
+        return topic_of(name, self.topic_prefix)
 
     def topics(self) -> tuple[str, ...]:
         """The topics of all lanes."""
         return tuple(dict.fromkeys(self.topic(name) for name in self.lanes))
-
-    def written_topics(self) -> dict[str, tuple[str, str]]:
-        """Each topic with the kind and the lane that write to it: what a read-back reads."""
-        return {self.topic(name): (LANES[name].kind, LANES[name].lane) for name in self.lanes if name != "read"}
 
     def _slower(self) -> list[tuple[str, int]]:
         given = {"client_period_ms": self.client_period_ms, "read_period_ms": self.read_period_ms}

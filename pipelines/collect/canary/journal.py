@@ -62,7 +62,7 @@ class Journal:
         self._spool.write(LeaderSeen, **fields)
 
 
-class Ledger:
+class ShardJournal:
     """The journal of one partition of one lane: its open run, its late acknowledgements, and when they are to be written."""
 
     def __init__(self, journal: Journal, spans: SpanBuilder, shared: Line, flush_us: tuple[int, int], flush_at_us: int) -> None:

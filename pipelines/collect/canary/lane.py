@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from pipelines.brokers.base import Shard
 from pipelines.brokers.probing import Flight, Reply, Target
-from pipelines.collect.canary.journal import Ledger
+from pipelines.collect.canary.journal import ShardJournal
 from pipelines.domain.observations import Kind, Outcome
 from pipelines.domain.spans import Decided, LateAck
 
@@ -56,7 +56,7 @@ class Timetable:
     delay_us: int = 0
 
 
-class Lane:
+class ProbedLane:
     """One lane: its partitions, its target and its timetable. All instants are `time.monotonic_ns()`; `at_us` puts them on the
     shared clock."""
 
@@ -81,9 +81,9 @@ class Lane:
         self._start_ns = 0
         self._next_ns = 0
 
-    def add(self, shard: Shard, letter: Letter, ledger: Ledger, on_reply: OnReply | None = None) -> None:
+    def add(self, shard: Shard, letter: Letter, shard_journal: ShardJournal, on_reply: OnReply | None = None) -> None:
         """One more partition; before `start`."""
-        self._tracks.append(Track(self, shard, letter, ledger, on_reply))
+        self._tracks.append(Track(self, shard, letter, shard_journal, on_reply))
 
     def start(self, start_ns: int) -> None:
         """The timetable begins at `start_ns`."""
@@ -150,13 +150,13 @@ class Lane:
     def flush_if_due(self, now_us: int) -> None:
         """Writes what is to be written by now."""
         for track in self._tracks:
-            track.ledger.flush_if_due(now_us)
+            track.shard_journal.flush_if_due(now_us)
 
     def close(self) -> None:
         """Writes all that is decided; what is still on its way stays undecided, whatever becomes of it."""
         self.is_closed = True
         for track in self._tracks:
-            track.ledger.close()
+            track.shard_journal.close()
 
     def _advance(self) -> None:
         self._slot += 1
@@ -168,9 +168,9 @@ class Lane:
 class Track:
     """One partition of a lane: the order of its probes."""
 
-    def __init__(self, lane: Lane, shard: Shard, letter: Letter, ledger: Ledger, on_reply: OnReply | None) -> None:
+    def __init__(self, lane: ProbedLane, shard: Shard, letter: Letter, shard_journal: ShardJournal, on_reply: OnReply | None) -> None:
         self.shard = shard
-        self.ledger = ledger
+        self.shard_journal = shard_journal
         self._lane = lane
         self._letter = letter
         self._on_reply = on_reply
@@ -206,7 +206,7 @@ class Track:
 
     def _acknowledged_late(self, flight: Flight, reply: Reply) -> None:
         at_us = self._lane.at_us
-        self.ledger.acknowledged_late(LateAck(flight.sequence, at_us(flight.issued_ns), at_us(reply.at_ns), reply.position))
+        self.shard_journal.acknowledged_late(LateAck(flight.sequence, at_us(flight.issued_ns), at_us(reply.at_ns), reply.position))
 
     def _decide(self, flight: Flight, reply: Reply) -> None:
         outcome, at_ns, code, is_answered, position, server_at_us = reply
@@ -235,4 +235,4 @@ class Track:
         flights = self._flights
         while flights and (verdict := flights[0].verdict) is not None:
             flights.popleft()
-            self.ledger.decided(verdict)
+            self.shard_journal.decided(verdict)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from pipelines.collect.canary.journal import Journal
-from pipelines.collect.canary.lane import Lane
+from pipelines.collect.canary.lane import ProbedLane
 
 TICK_NS = 1_000_000
 HEARTBEAT_NS = 20_000_000
@@ -29,7 +29,7 @@ Look = Callable[[], None]
 class Pacer:
     """Drives lanes on one event loop. `stall_us`: how late it may come round before it counts as blind."""
 
-    def __init__(self, lanes: Sequence[Lane], journal: Journal, at_us: Callable[[int], int], stall_us: int) -> None:
+    def __init__(self, lanes: Sequence[ProbedLane], journal: Journal, at_us: Callable[[int], int], stall_us: int) -> None:
         self.stalls = 0
         self._lanes = tuple(lanes)
         self._journal = journal

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 from pipelines.brokers import systems
 from pipelines.brokers.base import Shard
@@ -15,8 +14,8 @@ from pipelines.brokers.probing import Flight, LeaderChange, Pace, ProbePlace, Pr
 from pipelines.collect.canary.committed import Committed
 from pipelines.collect.canary.config import LANES, CanaryConfig
 from pipelines.collect.canary.identity import Stamp
-from pipelines.collect.canary.journal import Journal, Ledger, Observer
-from pipelines.collect.canary.lane import Lane, Letter, Timetable
+from pipelines.collect.canary.journal import Journal, Observer, ShardJournal
+from pipelines.collect.canary.lane import Letter, ProbedLane, Timetable
 from pipelines.collect.canary.pacer import Pacer
 from pipelines.collect.lifecycle import StatusLines, stop_signals
 from pipelines.domain.clock import Anchor
@@ -36,20 +35,20 @@ def run(config: CanaryConfig, observers: Sequence[Observer] = (), beat: Callable
     Raises UsageError, ConnectionFailed or Unauthorised when it cannot begin, SpoolError when nothing can be written at all.
     """
     config.check()
+    systems.check_lanes(config.system, {name: (LANES[name].kind, LANES[name].lane) for name in config.lanes})
     place = ProbePlace(
-        bootstrap=config.bootstrap,
-        command_config=Path(config.command_config) if config.command_config else None,
+        cluster=config.place,
         resources=config.topics(),
         connections_max=config.connections_max,
         shards_max=config.partitions_max,
         may_alter=config.may_alter,
     )
-    warnings = systems.prepare_probing(config.system, place)
+    warnings = systems.prepare_probing(place)
     with stop_signals() as stop, config.open_spool("canary") as spool:
         journal = Journal(spool, observers)
         status = StatusLines(spool, config.clock, config.status_seconds)
         changed = partial(_leader_changed, journal, config.clock)
-        prober = systems.prober(config.system, place, changed)
+        prober = systems.prober(place, changed)
         canary = Canary(config, prober, journal, status, warnings)
 
         def flush() -> None:
@@ -66,7 +65,7 @@ class Canary:
     def __init__(
         self, config: CanaryConfig, prober: Prober, journal: Journal, status: StatusLines, warnings: Sequence[str] = ()
     ) -> None:
-        self.lanes: list[Lane] = []
+        self.lanes: list[ProbedLane] = []
         self._config = config
         self._prober = prober
         self._journal = journal
@@ -97,7 +96,7 @@ class Canary:
             self._status.stopped()
             await self._prober.close()
 
-    def _lane(self, name: str, committed: dict[Shard, Committed]) -> Lane:
+    def _lane(self, name: str, committed: dict[Shard, Committed]) -> ProbedLane:
         config, spec, topic = self._config, LANES[name], self._config.topic(name)
         period_us, lambda_us = config.period_us(name), config.lambda_ms * 1000
         target = self._prober.target(spec.kind, spec.lane, topic, Pace(period_us, lambda_us))
@@ -109,7 +108,7 @@ class Canary:
             is_staggered=name != "read",
             delay_us=lambda_us if name == "read" else 0,
         )
-        lane = Lane(name, spec.kind, target, times, self._clock.at_us)
+        lane = ProbedLane(name, spec.kind, target, times, self._clock.at_us)
         shards = self._prober.shards(topic)
         flush_us = int(config.flush_seconds * 1e6), int(config.trouble_flush_seconds * 1e6)
         for index, shard in enumerate(shards):
@@ -119,13 +118,13 @@ class Canary:
             )
             # The first flushes are spread out, so that not all partitions are written in one go ever after.
             first_flush_us = self._clock.now_us() + flush_us[0] * (index + 1) // len(shards)
-            ledger = Ledger(self._journal, spans, shared, flush_us, first_flush_us)
+            shard_journal = ShardJournal(self._journal, spans, shared, flush_us, first_flush_us)
             of_shard = committed.setdefault(shard, Committed())
             if name == "read":
-                lane.add(shard, _question(of_shard), ledger, partial(_read, of_shard, target.gone))
+                lane.add(shard, _question(of_shard), shard_journal, partial(_read, of_shard, target.gone))
             else:
                 keeps = partial(_written, of_shard) if name == "durable_write" else None
-                lane.add(shard, _letter(Stamp(config.boot_id, spec.kind, spec.lane, shard.shard)), ledger, keeps)
+                lane.add(shard, _letter(Stamp(config.boot_id, spec.kind, spec.lane, shard.shard)), shard_journal, keeps)
         return lane
 
     def _look(self, pacer: Pacer, flush: Callable[[], None]) -> None:

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from pipelines.collect.canary.config import CanaryConfig
+from pipelines.collect.canary.config import CanaryConfig, written_topics
 from pipelines.errors import UsageError
 
-GOOD = {"cluster_id": "c", "prober_id": "p", "spool": "landing", "anchor": "k:5:6", "bootstrap": "127.0.0.1:9092"}
+IDENTITY = {"system": "kafka", "cluster_id": "c", "prober_id": "p", "spool": "landing", "anchor": "k:5:6"}
+GOOD = IDENTITY | {"bootstrap": "127.0.0.1:9092"}
 
 
 def config(**changed: object) -> CanaryConfig:
@@ -25,7 +26,7 @@ def test_by_default_all_lanes_probe_ten_times_a_second() -> None:
         ("read", "lastack-canary-durable", 100_000),
     ]
     assert one.topics() == ("lastack-canary-write", "lastack-canary-durable", "lastack-canary-client")
-    assert one.written_topics() == {
+    assert written_topics(one.lanes) == {
         "lastack-canary-write": ("write", "raw"),
         "lastack-canary-durable": ("durable_write", "raw"),
         "lastack-canary-client": ("durable_write", "client"),

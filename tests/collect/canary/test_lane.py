@@ -8,8 +8,8 @@ import pytest
 
 from pipelines.brokers.base import Shard
 from pipelines.brokers.probing import Flight, Reply
-from pipelines.collect.canary.journal import Journal, Ledger
-from pipelines.collect.canary.lane import BURST_NS, Lane, Timetable
+from pipelines.collect.canary.journal import Journal, ShardJournal
+from pipelines.collect.canary.lane import BURST_NS, ProbedLane, Timetable
 from pipelines.domain.observations import Kind, LateAcks, Outcome, Probes
 from pipelines.domain.spans import SpanBuilder
 from pipelines.domain.unavailability import longest_runs
@@ -55,13 +55,15 @@ class Bench:
         self.heard: list[Probes] = []
         journal = Journal(self.spool, [self.heard.append])  # type: ignore[list-item]
         table = Timetable(period_us=PERIOD_US, lambda_us=LAMBDA_US, late_us=50_000, **times)
-        self.lane = Lane("write", kind, self.target, table, lambda ns: ns // 1000)
+        self.lane = ProbedLane("write", kind, self.target, table, lambda ns: ns // 1000)
         self.replies: list[Reply] = []
         for number in range(shards):
             shared = {"resource": "t", "shard": str(number), "kind": kind.value, "lane": "raw"}
             spans = SpanBuilder(**shared, period_us=PERIOD_US, lambda_us=LAMBDA_US, has_contiguous_positions=True)
-            ledger = Ledger(journal, spans, shared, (10_000_000, 1_000_000), 10_000_000)
-            self.lane.add(Shard("t", str(number)), lambda n: (b"%d" % n, None), ledger, lambda _, reply: self.replies.append(reply))
+            shard_journal = ShardJournal(journal, spans, shared, (10_000_000, 1_000_000), 10_000_000)
+            self.lane.add(
+                Shard("t", str(number)), lambda n: (b"%d" % n, None), shard_journal, lambda _, reply: self.replies.append(reply)
+            )
         self.lane.start(0)
 
     def at(self, ms: float, *, is_full: bool = False) -> list[Flight]:

@@ -10,8 +10,8 @@ import pytest
 from pipelines.brokers.base import Shard
 from pipelines.brokers.probing import Flight, Reply
 from pipelines.collect.canary import pacer as pacing
-from pipelines.collect.canary.journal import Journal, Ledger
-from pipelines.collect.canary.lane import Lane, Timetable
+from pipelines.collect.canary.journal import Journal, ShardJournal
+from pipelines.collect.canary.lane import ProbedLane, Timetable
 from pipelines.collect.canary.pacer import Pacer
 from pipelines.domain.clock import Anchor
 from pipelines.domain.observations import Blind, Kind, Outcome, Probes
@@ -61,10 +61,10 @@ def paced(
     with spool_in(directory, clock) as spool:  # type: ignore[arg-type]
         journal = Journal(spool)
         times = Timetable(period_us=period_us, lambda_us=lambda_us, late_us=stall_us)
-        lane = Lane("write", Kind.WRITE, target, times, clock.at_us)
+        lane = ProbedLane("write", Kind.WRITE, target, times, clock.at_us)
         shared = {"resource": "t", "shard": "0", "kind": "write", "lane": "raw"}
         spans = SpanBuilder(**shared, period_us=period_us, lambda_us=lambda_us, has_contiguous_positions=True)
-        lane.add(Shard("t", "0"), lambda n: (b"%d" % n, None), Ledger(journal, spans, shared, (10**7, 10**6), 10**7))
+        lane.add(Shard("t", "0"), lambda n: (b"%d" % n, None), ShardJournal(journal, spans, shared, (10**7, 10**6), 10**7))
         pacer = Pacer([lane], journal, clock.at_us, stall_us)
         asyncio.run(pacer.run(lambda: len(target.issued) >= probes, spool.flush_if_due))
         lane.close()
