@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.domain.landing import VOCABULARY, WHOLE, BadLine, decode, encode
-from pipelines.domain.observations import ENVELOPE_FIELDS, RECORDS, FoundRun
+from pipelines.domain.observations import ENVELOPE_FIELDS, RECORDS, ControlEvent, FoundRun
 from pipelines.domain.schema import field_table, json_schema
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -138,6 +138,12 @@ def test_the_document_names_every_field_of_the_envelope() -> None:
     text = (DOCS / "landing-format.md").read_text()
 
     assert [name for name in ENVELOPE_FIELDS if f"| `{name}` |" not in text] == []
+
+
+def test_the_document_names_every_event_of_the_control_plane() -> None:
+    text = (DOCS / "landing-format.md").read_text()
+
+    assert [event for event in ControlEvent if f"`{event}`" not in text] == []
 
 
 def test_every_example_in_the_document_is_a_line_and_each_record_has_one() -> None:
