@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from pipelines.domain.facts import Facts, Stream
+from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import is_good
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.ledger import Acked, Ledger, Verdicts, acked_runs, is_one_after_the_other
@@ -122,7 +122,7 @@ def losses(
     """
     readbacks: dict[tuple[str, str, str, str], list[ReadBack]] = defaultdict(list)
     for one in facts.readbacks:
-        readbacks[one.resource, one.shard, one.kind, one.lane].append(one)
+        readbacks[one.resource, one.shard, one.kind, one.lane].append(_of_topic(facts, one))
     found: list[Loss] = []
     for stream in facts.probes:
         checked = readbacks.get((stream.resource, stream.shard, stream.kind, stream.lane), [])
@@ -415,6 +415,15 @@ class _Judge:
             last,
             around=Around(Record.of(ledger, first), Record.of(ledger, last)),
         )
+
+
+def _of_topic(facts: Facts, readback: ReadBack) -> ReadBack:
+    """A read-back with the identity of the topic that was read: where it does not say so itself, as it was answered last before it."""
+    if readback.topic_id is not None:
+        return readback
+    goods = (run for run in facts.answers.get(Partition(readback.resource, readback.shard), ()) if is_good(run))
+    told = [run.topic_id for run in goods if run.topic_id is not None and run.started_at_us <= readback.started_at_us]
+    return replace(readback, topic_id=told[-1]) if told else readback
 
 
 def _may_explain(outage: Outage, since_us: int, missed_us: int) -> bool:

@@ -59,7 +59,7 @@ def observations(draw: st.DrawFn) -> Any:
         strategy = VALUES[arms[0]]
         if one.name in VOCABULARY:
             strategy = st.sampled_from(sorted(VOCABULARY[one.name]))
-        values[one.name] = draw(strategy if arms == [hint] else st.none() | strategy)
+        values[one.name] = draw(strategy if arms == [hint] else st.none() | strategy.filter(lambda value: value != ""))
     started, ended = sorted((values["started_at_us"], values["ended_at_us"]))
     values |= {"started_at_us": started, "ended_at_us": ended}
     if "count" in values:

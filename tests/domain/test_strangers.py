@@ -239,6 +239,14 @@ def test_a_controller_that_was_replaced_was_gone_for_some_time(changed: dict[str
     assert one.end.holds(us(12))
 
 
+def test_a_leader_that_is_an_empty_text_is_none() -> None:
+    landing = Landing().control("partition_changed", 1, resource="orders", shard="0", leader="", previous_leader="1", position="1")
+
+    (event,) = landing.derived().facts.controls
+
+    assert event.leader is None
+
+
 def test_a_controller_that_is_named_again_was_not_replaced() -> None:
     landing = Landing()
     for at in (1, 30):
@@ -280,6 +288,32 @@ def test_acks_all_that_are_refused_below_min_isr_end_with_the_first_that_is_ackn
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topic_ids", [("A", "B", "B"), ("A", "B", None)])
+def test_what_was_in_a_topic_that_was_made_anew_is_not_lost_where_only_probes_say_which_topic_it_was(
+    topic_ids: tuple[str, str, str | None],
+) -> None:
+    before, after, read_back = topic_ids
+    landing = Landing()
+    gone = Service(((10.03, 12.53, REFUSED, "UNKNOWN_TOPIC_OR_PARTITION"),))
+    landing.asked("durable", "0", "durable_write", asks(gone, 12.5), topic_id=before)
+    anew = asks(Service(), 30, begin=12.6, first_sequence=126)
+    landing.asked("durable", "0", "durable_write", anew, topic_id=after)
+    held = {
+        "boot_id": "b1",
+        "first_sequence": 126,
+        "last_sequence": 125 + len(anew),
+        "first_position": 0,
+        "last_position": len(anew) - 1,
+    }
+    place = {"resource": "durable", "shard": "0", "kind": "durable_write", "lane": "raw", "topic_id": read_back}
+    read = {"from_position": "0", "to_position": str(len(anew)), "log_start_position": "0", "damaged_records": 0, "runs": [held]}
+    landing.line("readback", prober="readback", **place, **read, started_at=31.0, ended_at=31.5)
+
+    (one,) = landing.derived().losses
+
+    assert (one.verdict, one.acked_records, one.records.high) == ("DELETED_BY_POLICY", 101, 0)
 
 
 def epoch_end(landing: Landing, prober: str, at: float, watermark: int, end: int, new_term: int = 5) -> Landing:
