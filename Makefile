@@ -40,8 +40,8 @@ demo: setup ## start a real 3-broker cluster, kill a leader, measure it, serve t
 test: setup ## the whole test suite: domain, Spark, real brokers, browser (15 minutes on 2 cores)
 	@$(PY) -m pipelines.doctor browser --install
 	@$(PY) -m pytest -m $(FAST) $(SIDE_BY_SIDE) $(ARGS)
-	@$(PY) -m pytest -m "spark and not soak" $(SIDE_BY_SIDE) $(ARGS)
-	@$(PY) -m pytest -m "(system or browser) and not soak" $(ARGS)
+	@$(PY) -m pytest -m "spark and not soak" $(SIDE_BY_SIDE) --no-loadscope-reorder --durations 10 $(ARGS)
+	@$(PY) -m pytest -m "(system or browser) and not soak" --durations 20 $(ARGS)
 
 test-fast: setup ## the tests without brokers, Spark or browser (60 s)
 	@$(PY) -m pytest -m $(FAST) $(SIDE_BY_SIDE) $(ARGS)

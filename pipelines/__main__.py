@@ -80,6 +80,20 @@ def rebuild(
 
 
 @app.command()
+def derive(
+    landing: Annotated[Path, typer.Argument(help="A folder of finished files in the landing format; it is only read.")],
+    json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
+    home: Annotated[Path | None, typer.Option(help="Keep the tables in this folder, for the pages.")] = None,
+) -> None:
+    """Say which outages and losses follow from observations that any collector wrote (docs/landing-format.md)."""
+    from rich.console import Console
+
+    from pipelines.landed import command
+
+    raise typer.Exit(command(landing, Console(), home=home, json_path=json_path))
+
+
+@app.command()
 def measure(  # noqa: PLR0913, PLR0917 - one argument an option
     bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT[,..]", help="Addresses of brokers.")],
     for_: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long to measure: 90s, 2m, 1h30m; 10s at least.")],

@@ -9,7 +9,7 @@ A row that is there and would not be made again, one that would be made and is n
 differences, with the columns that differ; the version of the rule that made each is among them. `--check` writes nothing.
 
 Example: after an update that mends a rule, `lastack rebuild --from bronze` says "silver.outage_windows: 214 rows, 3 changed: rto_ms_max
-(outage-3 -> outage-4)".
+(outage-4 -> outage-5)".
 """
 
 from collections import Counter

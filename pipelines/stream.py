@@ -13,7 +13,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +22,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from pipelines import bronze, gold
-from pipelines.compaction import Compaction, closed_hour
+from pipelines import bronze
+from pipelines.compaction import Compaction
 from pipelines.ddl import table_names
 from pipelines.errors import LakehouseError
 from pipelines.exclusive import only_writer
-from pipelines.lakehouse import Lakehouse, instant_literal, instant_sql, session
+from pipelines.lakehouse import Lakehouse, session
 from pipelines.progress import Progress
 from pipelines.readback import ReadBacks
 from pipelines.settings import Home
-from pipelines.silver import outage_windows
+from pipelines.sums import Sums
 from pipelines.unsettled import Unsettled, summary
 
 log = structlog.get_logger()
 
 LOCK_WAIT_SECONDS = 60
-MICROSECONDS = 1_000_000
-MINUTE_US = 60 * MICROSECONDS
-DAY_US = 86_400 * MICROSECONDS
-LAG_US = 10 * MINUTE_US
-UNSETTLED_PATIENCE = 2
-"""So many times longer what is summed up waits while a region is unsettled: an incident's gold must not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +66,7 @@ class Stream:
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="create")
         self._tables: list[Future[None]] = []
         self._unsettled = Unsettled(self.lakehouse, readbacks, self._await_tables)
-        self._aggregated_at = 0.0
+        self._sums = Sums(self.lakehouse, options.aggregate_seconds)
         self._compaction = Compaction(self.lakehouse)
 
     def run(self, stopping: threading.Event) -> None:
@@ -108,7 +102,7 @@ class Stream:
                 # Also when nothing more was read: with its spool closed, what the last read-back wrote has landed.
                 self._drain(query)
             with self._between_batches:
-                self._aggregate()
+                self._sum_up()
         finally:
             # A batch that begins now waits for the lock; whoever held the lock and waited for the query to end would wait for good.
             with self._between_batches:
@@ -124,6 +118,7 @@ class Stream:
         if not is_new:
             self._await_tables()
             self._unsettled.remember()
+            self._sums.remember()
 
     def _await_tables(self) -> None:
         for table in self._tables:
@@ -183,9 +178,10 @@ class Stream:
             finally:
                 rows.unpersist()
             is_new = self._unsettled.take(taken)
+            self._sums.take(taken)
             self._unsettled.derive(is_forced=is_new)
-            if self._is_time_to_aggregate():
-                self._aggregate()
+            if self._sums.is_due(is_settled=self._unsettled.is_empty):
+                self._sum_up()
             self._compact_if_due()
             duration_ms = round((time.monotonic() - began) * 1000)
             log.info("batch", batch_id=batch_id, ms=duration_ms, is_new=is_new)
@@ -220,49 +216,20 @@ class Stream:
             raise LakehouseError("the streaming query has no id; appends cannot be told from replays")
         return str(query_id)
 
-    # --- what is summed up -------------------------------------------------------------------------------------------------
-
-    def _is_time_to_aggregate(self) -> bool:
-        """Sums can wait: not while something is unsettled, unless they have waited for very long."""
-        since = time.monotonic() - self._aggregated_at
-        patience = 1 if self._unsettled.is_empty else UNSETTLED_PATIENCE
-        return since >= self.options.aggregate_seconds * patience
-
-    def _aggregate(self) -> None:
-        """Replaces what is summed up over time, at a pace of its own: availability of the last two days, lag of the last minutes."""
-        self._aggregated_at = time.monotonic()
-        newest_us = self._unsettled.newest_us
-        if not newest_us:
-            return
-        self._await_tables()
-        yesterday = newest_us - DAY_US
-        yesterday -= yesterday % DAY_US
-        days = f"day >= DATE '{datetime.fromtimestamp(yesterday / MICROSECONDS, UTC).date()}'"
-        self._replace_recent(gold.AVAILABILITY, ["probes"], yesterday, days, days)
-        # Not further back than what is compacted: of a run there, only the last form is left, and no minute before it.
-        minute = max(newest_us - LAG_US - (newest_us - LAG_US) % MINUTE_US, closed_hour(newest_us))
-        of_spark, of_table = (f"minute_at >= {instant}" for instant in (instant_sql(minute), instant_literal(minute)))
-        for table, records in ((gold.LAG, ["partition_metrics"]), (gold.EXPOSURE, ["probes"]), (gold.CLOCKS, ["clock"])):
-            self._replace_recent(table, records, minute - LAG_US, of_spark, of_table)
+    def _sum_up(self) -> None:
+        """Brings what is summed up over time up to date."""
+        if self._unsettled.newest_us:
+            self._await_tables()
+            self._sums.make(self._unsettled.newest_us)
 
     def _compact_if_due(self) -> None:
         """Drops from bronze, once an hour, what longer rows say again; it can wait until nothing is unsettled."""
-        if self._unsettled.is_empty and self._compaction.is_due(self._unsettled.newest_us):
-            self._compaction.run(self._unsettled.newest_us)
-
-    def _replace_recent(self, table: str, records: list[str], from_us: int, where: str, replaced: str) -> None:
-        """Derives a table's recent rows from some records of bronze, and replaces them; `replaced` says the same as `where`."""
-        for record in records:
-            observations = self.lakehouse.read(bronze.OBSERVATIONS).where(
-                (f.col("record") == record)
-                & (f.col("day") >= f.to_date(f.timestamp_micros(f.lit(from_us))))
-                & (f.col("ended_at_us") >= from_us)
-            )
-            observations.createOrReplaceTempView(f"bronze_{record}")
-        for other in (outage_windows.TABLE, gold.OUTAGES, gold.LAG):
-            self.lakehouse.read(other).createOrReplaceTempView(gold.view_name(other))
-        frame = gold.selected(self.spark.sql(gold.query(table)), self.lakehouse.schema(table)).where(where)
-        self.lakehouse.replace(table, frame.toArrow(), replaced)
+        newest_us = self._unsettled.newest_us
+        if self._unsettled.is_empty and self._compaction.is_due(newest_us):
+            # What is summed up by the minute needs all forms of a run.
+            self._sum_up()
+            self._compaction.run(newest_us)
+            self._sums.compacted(newest_us)
 
 
 def run(home: Home, options: Options, stopping: threading.Event, readbacks: ReadBacks | None = None) -> None:

@@ -34,6 +34,7 @@ from pipelines.lakehouse import Lakehouse, instant_literal
 from pipelines.readback import Log, ReadBacks
 from pipelines.silver import TABLES, controller_windows, events, isr_windows, outage_windows, partition_windows
 from pipelines.silver.base import Row
+from pipelines.sums import touched
 
 MICROSECONDS = 1_000_000
 QUIET_US = 60 * MICROSECONDS
@@ -73,7 +74,7 @@ def _is_silent() -> Column:
 
 
 def summary(rows: DataFrame, known_us: int) -> list[SparkRow]:
-    """Per cluster: lines taken and refused, the newest instant, and what is worth a derivation.
+    """Per cluster: lines taken and refused, the newest instant, what is worth a derivation, and which sums are touched.
 
     Columns of `rows`: those of bronze, `reason` and `landed_at`. What began before `known_us` and is still open has been derived.
     """
@@ -91,6 +92,7 @@ def summary(rows: DataFrame, known_us: int) -> list[SparkRow]:
             f.coalesce(f.bool_or(is_eventful & ~goes_on), f.lit(False)).alias("is_new"),
             f.min(f.when(is_good & (f.col("record") == ReadBack.record), f.col("started_at_us"))).alias("readback_us"),
             f.max("landed_at").alias("landed_at"),
+            *touched(),
         )
         .collect()
     )

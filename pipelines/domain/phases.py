@@ -31,6 +31,7 @@ LEADER_MOVED = "leader_moved"
 ISR_MEMBER_DEAD = "isr_member_dead"
 ISR_MEMBER_SLOW = "isr_member_slow"
 UNDER_MIN_ISR = "under_min_isr"
+TOPIC_DELETED = "topic_deleted"
 PROBER_ALONE = "prober_alone"
 UNKNOWN = "unknown"
 
@@ -115,7 +116,7 @@ class Evidence:
                 return Recovery(UNDER_MIN_ISR, None)
         if self._is_absent(span.leader, span.start):
             return self._fenced(LEADER_FAILED, span.leader, span)
-        return Recovery(UNKNOWN, None)
+        return Recovery(TOPIC_DELETED if self._is_deleted(span) else UNKNOWN, None)
 
     def _waited(self, stall: PartitionWindow, span: Span) -> Recovery:
         if any(one.broker == stall.broker and one.covers(stall.start) for one in self.laggards):
@@ -186,6 +187,13 @@ class Evidence:
             if seen.leader == change.leader and is_in_time:
                 return seen
         return None
+
+    def _is_deleted(self, span: Span) -> bool:
+        """Whether it may have begun with the removal of its topic, which is decided before it is felt."""
+        events = self.facts.partition_events.get(span.partition, ())
+        before = [one for one in events if span.start.high is None or one.started_at_us <= span.start.high]
+        within = [one for one in before if span.start.low is None or one.ended_at_us >= span.start.low]
+        return any(one.event == ControlEvent.PARTITION_REMOVED for one in (*before[-1:], *within))
 
     def _is_absent(self, broker: str | None, instant: Bounds) -> bool:
         return broker is not None and any(one.broker == broker and one.covers(instant) for one in self.absences)

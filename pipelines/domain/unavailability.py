@@ -38,7 +38,7 @@ from pipelines.domain.observations import Outcome, Probes
 
 __all__ = ["Good", "Outage", "Piece", "Watching", "current", "is_good", "longest_runs", "outages", "step"]
 
-RULE_VERSION = "outage-3"
+RULE_VERSION = "outage-4"
 """The version of this rule. Every row that it made carries it; raise it whenever a row can come out differently."""
 
 

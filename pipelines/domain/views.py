@@ -30,7 +30,7 @@ from pipelines.domain.observations import Lane, Outcome, Probes
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.windows import was_served
 
-RULE_VERSION = "service-2"
+RULE_VERSION = "service-3"
 
 Key = tuple[str, str, str, str]
 """Resource, shard, kind and lane: what several probers may ask for."""

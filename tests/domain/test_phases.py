@@ -21,6 +21,7 @@ from tests.scenes import Scene, lasting_ms, ms, stream
 from tests.strategies import SEEDS
 
 DOWN, UP = "H" * 90, "G" * 300
+PARTITION = {"resource": "w", "shard": "0"}
 
 
 def killed(*, after: str = "3", down: str = DOWN) -> Scene:
@@ -134,6 +135,28 @@ def test_what_nothing_explains_is_unknown() -> None:
     scene = Scene().stream("w/0", "write", ("GGG" + DOWN + UP, "2")).stream("w/2", "write", ("G" * 400, "2"))
 
     assert explained(scene).recovery == Recovery("unknown", None)
+
+
+@pytest.mark.parametrize("removed_ms", [260, 180])
+def test_what_begins_with_the_removal_of_its_topic_is_somebodys_decision(removed_ms: float) -> None:
+    """Decided while it was felt, and 20 ms before the last write that was served."""
+    scene = Scene().stream("w/0", "write", ("GGG" + "R" * 30 + UP, "2")).stream("w/2", "write", ("G" * 400, "2"))
+    scene.control("partition_removed", removed_ms, **PARTITION)
+
+    assert explained(scene).recovery == Recovery("topic_deleted", None)
+
+
+def test_a_topic_that_was_made_anew_before_an_outage_began_was_not_deleted_by_it() -> None:
+    scene = Scene().stream("w/0", "write", ("GGG" + "R" * 30 + UP, "2")).stream("w/2", "write", ("G" * 400, "2"))
+    scene.control("partition_removed", 80, **PARTITION).control("partition_created", 120, **PARTITION)
+
+    assert explained(scene).recovery == Recovery("unknown", None)
+
+
+def test_a_leader_that_failed_explains_better_than_the_deletion_that_came_later() -> None:
+    scene = killed().fenced("2", 9050).control("partition_removed", 9100, **PARTITION)
+
+    assert explained(scene).recovery.cause != "topic_deleted"
 
 
 def test_a_change_long_before_an_outage_does_not_explain_it() -> None:

@@ -32,6 +32,7 @@ from pipelines.brokers.kafka.connection import Address, Connection
 from pipelines.brokers.kafka.definitions import Definitions, Fields
 from pipelines.brokers.kafka.link import Link
 from pipelines.brokers.kafka.replay import Replay
+from pipelines.brokers.kafka.turns import Turns
 from pipelines.brokers.kafka.wire import NotKafka, NotLetIn, NotSupported, WireError, error_name
 from pipelines.errors import ConnectionFailed, Unauthorised
 
@@ -87,9 +88,8 @@ class ControllerFetch:
         self._replay = Replay(definitions)
         self._is_caught_up = False
         self._links = {address: Link(address, connection) for address in connection.bootstrap}
-        self._turns: deque[Address] = deque(connection.bootstrap)
+        self._turns = Turns(connection.bootstrap)
         self._named: Address | None = None
-        self._unreached: set[Address] = set()
         self._leader_epoch = 0
         self._held: deque[Batch] = deque()
 
@@ -107,14 +107,14 @@ class ControllerFetch:
             try:
                 decided = await self._turn()
                 has_answered, failures, answered_at = True, 0, time.monotonic()
-                self._unreached.clear()
+                self._turns.answered()
             except (WireError, _Elsewhere, DamagedLog) as error:
                 failures += 1
                 trouble = f"the controller does not answer: {error}"
                 decided = Decided()
                 if not has_answered and failures >= len(self._turns):
                     self._raise_if_hopeless(error, first_asked)
-                self._ask_another(isinstance(error, WireError))
+                self._ask_another(is_unreached=isinstance(error, WireError))
                 if failures % len(self._turns) == 0:
                     await asyncio.sleep(NEXT_SECONDS)
             if decided.decisions or decided.is_cut:
@@ -176,7 +176,7 @@ class ControllerFetch:
         kind = DescribeQuorumRequest.TopicData
         topic = kind(topic_name=METADATA_TOPIC, partitions=[kind.PartitionData(partition_index=0)])
         deadline = time.monotonic() + ANSWER_SECONDS
-        body = (await self._links[self._turns[0]].request(DescribeQuorumRequest(topics=[topic]), deadline)).body
+        body = (await self._links[self._turns.current].request(DescribeQuorumRequest(topics=[topic]), deadline)).body
         for part in (part for one in body.topics or () for part in one.partitions):
             if part.error_code == OK and part.leader_id >= 0 and part.leader_epoch == self._replay.epoch:
                 self._replay.controller = part.leader_id
@@ -212,10 +212,10 @@ class ControllerFetch:
             rack_id="",
         )
         deadline = time.monotonic() + wait_ms / 1000 + ANSWER_SECONDS
-        body = (await self._links[self._turns[0]].request(request, deadline, FETCH_VERSION_MAX)).body
+        body = (await self._links[self._turns.current].request(request, deadline, FETCH_VERSION_MAX)).body
         self._check(body.error_code)
         if not body.responses:
-            raise _Elsewhere(f"{self._turns[0]} answers Fetch without the metadata log; is it a controller's listener?")
+            raise _Elsewhere(f"{self._turns.current} answers Fetch without the metadata log; is it a controller's listener?")
         answer = body.responses[0].partitions[0]
         self._check(answer.error_code)
         self._follow_leader(answer.error_code, answer.current_leader, body.node_endpoints)
@@ -224,10 +224,10 @@ class ControllerFetch:
     def _check(self, code: int) -> None:
         if code in UNAUTHORISED:
             raise Unauthorised(
-                f"controller {self._turns[0]}: {error_name(code)}; reading the metadata log needs CLUSTER_ACTION on the cluster"
+                f"controller {self._turns.current}: {error_name(code)}; reading the metadata log needs CLUSTER_ACTION on the cluster"
             )
         if code == INCONSISTENT_CLUSTER:
-            raise ConnectionFailed(f"controller {self._turns[0]} belongs to another cluster than {self._cluster_id}")
+            raise ConnectionFailed(f"controller {self._turns.current} belongs to another cluster than {self._cluster_id}")
 
     def _follow_leader(self, code: int, leader: Any, endpoints: Any) -> None:
         """Takes the epoch and the address of the leader from an answer. Raises _Elsewhere when it was not the leader's."""
@@ -240,33 +240,21 @@ class ControllerFetch:
             return
         named = [Address(one.host, one.port) for one in endpoints or () if leader is not None and one.node_id == leader.leader_id]
         # Below version 16 nobody is named; a node that only finds our epoch old may be the leader itself.
-        self._named = named[0] if named else self._turns[0] if code == FENCED and is_newer else None
-        raise _Elsewhere(f"{self._turns[0]} answers {error_name(code)}")
+        self._named = named[0] if named else self._turns.current if code == FENCED and is_newer else None
+        raise _Elsewhere(f"{self._turns.current} answers {error_name(code)}")
 
-    def _ask_another(self, is_unreached: bool) -> None:
-        """The leader that was named comes next, unless it has failed since the last answer (it may be named by an address that
-        is no good from here); else the next address does."""
+    def _ask_another(self, *, is_unreached: bool) -> None:
+        """The leader that was named comes next, or else the next address."""
         named, self._named = self._named, None
-        if is_unreached:
-            self._unreached.add(self._turns[0])
-        if named is None or named in self._unreached:
-            self._turns.rotate(-1)
-            for _ in range(len(self._turns)):
-                if self._turns[0] in self._unreached:
-                    self._turns.rotate(-1)
-            if self._turns[0] in self._unreached:
-                self._unreached.clear()
-            return
-        self._learn(named)
-        while self._turns[0] != named:
-            self._turns.rotate(-1)
+        if named is not None:
+            self._learn(named)
+        self._turns.ask_another(named, is_unreached=is_unreached)
 
     def _learn(self, *addresses: Address) -> None:
         """More places where controllers listen, after those that the user gave."""
         for address in addresses:
-            if address not in self._links:
+            if self._turns.learn(address):
                 self._links[address] = Link(address, self._connection)
-                self._turns.append(address)
 
     def _diverged(self, end_offset: int) -> Decided:
         """The leader has another record where our last one is: what is held goes; what was given out was committed, so it stays."""
@@ -315,14 +303,14 @@ class ControllerFetch:
             ],
         }
         deadline = time.monotonic() + ANSWER_SECONDS + LONG_POLL_MS / 1000
-        wire = await self._links[self._turns[0]].wire(deadline)
+        wire = await self._links[self._turns.current].wire(deadline)
         version = wire.version(request)
         frame, _ = await wire.exchange(request.api_key, version, True, request.encode(fields, version), deadline)
         answer = self._definitions.message("FetchSnapshotResponse").decode(frame, version)
         self._check(answer["error_code"])
         if answer["error_code"] or not answer["topics"]:
-            raise _Elsewhere(f"{self._turns[0]} answers FetchSnapshot with {error_name(answer['error_code'])}")
+            raise _Elsewhere(f"{self._turns.current} answers FetchSnapshot with {error_name(answer['error_code'])}")
         part: Fields = answer["topics"][0]["partitions"][0]
         if part["error_code"]:
-            raise _Elsewhere(f"{self._turns[0]} answers FetchSnapshot with {error_name(part['error_code'])}")
+            raise _Elsewhere(f"{self._turns.current} answers FetchSnapshot with {error_name(part['error_code'])}")
         return part
