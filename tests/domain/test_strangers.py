@@ -171,11 +171,14 @@ def test_an_event_that_was_stamped_ahead_of_the_instant_at_which_it_was_seen_was
 # --- the control plane ------------------------------------------------------------------------------------------------
 
 
-def killed(*, left_out: Sequence[str] = (), fenced_at: str | None = "106") -> Landing:
-    """Broker 1 is killed at 10.03, fenced at 18.05: it led a canary and orders/0, whose new leader serves at 18.07, and followed 2."""
+def killed(*, left_out: Sequence[str] = (), fenced_at: str | None = "106", served_at: float = 18.07) -> Landing:
+    """Broker 1 is killed at 10.03, fenced at 18.05: it led a canary and orders/0, whose new leader serves at 18.07, and followed 2.
+
+    `served_at`: since when clients have found the canary's new leader.
+    """
     landing = Landing()
-    down = Service(((10.03, 18.07, REFUSED, ""),))
-    now = {"leader": lambda at: "1" if at < 18.07 else "3", "term": lambda at: 4 if at < 18.07 else 5}
+    down = Service(((10.03, served_at, REFUSED, ""),))
+    now = {"leader": lambda at: "1" if at < served_at else "3", "term": lambda at: 4 if at < served_at else 5}
     landing.probe("canary", "0", "write", down, 60, **now)
     landing.probe("durable", "1", "durable_write", Service(((10.03, 18.07, HUNG, ""),)), 60, leader="2", term=7)
     state = {"isr": ["1", "2", "3"], "replicas": ["1", "2", "3"]}
@@ -216,6 +219,18 @@ def test_a_fencing_without_a_position_counts_beside_changes_that_have_one() -> N
 
     assert {one.cause for one in said.out_of_sync} == {"fenced"}
     assert all(one.recovery.fenced is not None for one in said.outages)
+
+
+def test_where_the_line_is_lost_that_dropped_a_dead_replica_its_fencing_may_have_ended_the_stall() -> None:
+    landing = killed(served_at=18.37)
+    landing.lines = [one for one in landing.lines if one.get("position") != "113"]
+    landing.control("broker_unfenced", 40, broker="1", position="200")
+
+    (stalled,) = (
+        one for one, _ in landing.derived().windows if one.window == "acks_all_stalled" and one.partition.resource == "orders"
+    )
+
+    assert (stalled.start.holds(us(10.03)), stalled.end.holds(us(18.07))) == (True, True)
 
 
 @pytest.mark.parametrize(
