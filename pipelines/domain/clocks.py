@@ -28,7 +28,7 @@ from itertools import pairwise
 from pipelines.domain.intervals import Bounds, hull, known
 from pipelines.domain.observations import ClockSeen, Control, ControlEvent, ControlSourceName, Lane, Probes
 
-RULE_VERSION = "clock-2"
+RULE_VERSION = "clock-3"
 
 APPEND_TIME = "append_time"
 RESPONSE_TIME = "response_time"
@@ -251,8 +251,11 @@ def _placed(one: Control, clocks: Clocks, low: int | None) -> Control:
         return replace(one, started_at_us=at.low, ended_at_us=at.high)
     if one.event == ControlEvent.CONTROLLER_SILENT:
         return replace(one, started_at_us=one.seen_at_us - SILENT_US_MAX if since is None else since, ended_at_us=one.seen_at_us)
-    # Its stamp says nothing. A collector that did not say when it looked last leaves the stamp as the only other hint.
+    # Its stamp says nothing. A collector that did not say when it looked last leaves the stamp as the only other hint, unless that lies
+    # ahead of the instant at which it was seen: then nothing but the event before it says since when it can have happened.
     since = one.unseen_at_us if one.unseen_at_us is not None else one.started_at_us
+    if since > one.seen_at_us:
+        since = one.seen_at_us - SILENT_US_MAX if low is None else low
     return replace(one, started_at_us=min(since, one.seen_at_us), ended_at_us=one.seen_at_us)
 
 

@@ -26,7 +26,7 @@ from pipelines.domain.names import identity
 from pipelines.domain.observations import Control, ControlEvent, ControlSourceName
 from pipelines.domain.windows import PartitionWindow, at
 
-RULE_VERSION = "controller-1"
+RULE_VERSION = "controller-2"
 
 CONTROLLER_FAILED = "controller_failed"
 CONTROLLER_MOVED = "controller_moved"

@@ -19,33 +19,30 @@ holds an earlier record of the same run of the prober, from the same leader in t
 leads, and takes a connection's records in the order of their sending, so the earlier one was there first: the leader took the later one
 for a repetition. The client had used a sequence number of its producer twice; the broker lost nothing.
 
-Committed loss in users' partitions comes from `EpochEnd`: the old epoch ends in the new leader's log below the highest high
-watermark that had been seen in it. Watermarks are sampled: the first lost record was committed within a sample of `lost_started_at`,
-the last one within a sample of `lost_ended_at`, which bounds the span from below where the samples were answered; from above, nothing
-was committed after the start of the window in which the partition had no leader.
+What is gone from users' partitions, to which nobody writes for us, `committed` says.
 
 Worked example, P = 100 ms: K issued at 0, records 1..20 acknowledged within 5 ms each and gone, the outage starts in
 [2000, 2101]. 20 records are lost, the span is [2000 - 105, 2101 - 0] ms = [1895, 2101] ms.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from pipelines.domain.facts import Facts, Stream
+from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import is_good
 from pipelines.domain.intervals import Bounds
-from pipelines.domain.ledger import Ledger, Verdicts, acked_runs, is_one_after_the_other
-from pipelines.domain.observations import Control, ControlEvent, EpochEnd, Kind, Lane, Outcome, ReadBack
+from pipelines.domain.ledger import Acked, Ledger, Verdicts, acked_runs, is_one_after_the_other
+from pipelines.domain.observations import Control, ControlEvent, Outcome, ReadBack
 from pipelines.domain.replication import state_at
-from pipelines.domain.sequences import Range, common, minus, number, size, union
+from pipelines.domain.sequences import Range, common, minus, size, union
 from pipelines.domain.unavailability import Outage
-from pipelines.domain.windows import LEADER_UNAVAILABLE, PartitionWindow
+from pipelines.domain.windows import PartitionWindow
 
 __all__ = ["DELETED_BY_POLICY", "LOST", "NOT_STORED", "PRESENT", "STRANDED", "UNCHECKABLE", "Loss", "acked_runs", "losses"]
 
-RULE_VERSION = "loss-6"
+RULE_VERSION = "loss-7"
 
 PRESENT = "PRESENT"
 LOST = "LOST"
@@ -118,15 +115,14 @@ def losses(
     facts: Facts,
     outages: dict[Stream, list[Outage]],
     clean_elections: frozenset[tuple[Stream, int]] = frozenset(),
-    windows: Iterable[PartitionWindow] = (),
 ) -> list[Loss]:
-    """Findings of all read-back streams, and of the users' partitions.
+    """Findings of all read-back streams.
 
     `clean_elections` names outages, by stream and first_bad_issued_us, whose election the control plane proves to be clean.
     """
     readbacks: dict[tuple[str, str, str, str], list[ReadBack]] = defaultdict(list)
     for one in facts.readbacks:
-        readbacks[one.resource, one.shard, one.kind, one.lane].append(one)
+        readbacks[one.resource, one.shard, one.kind, one.lane].append(_of_topic(facts, one))
     found: list[Loss] = []
     for stream in facts.probes:
         checked = readbacks.get((stream.resource, stream.shard, stream.kind, stream.lane), [])
@@ -135,8 +131,6 @@ def losses(
         boots = sorted({run.boot_id for run in acked})
         ledgers = [Ledger.of(boot_id, acked) for boot_id in boots]
         found.extend(_Judge(facts, stream, ledgers, checked, outages.get(stream, []), clean_elections).findings())
-    leaderless = [one for one in windows if one.window == LEADER_UNAVAILABLE]
-    found.extend(_committed_loss(facts, leaderless, one) for one in facts.epoch_ends if one.lost_records > 0)
     return sorted(found, key=lambda one: (one.checked_at_us, one.stream, one.first_position or 0))
 
 
@@ -283,29 +277,36 @@ class _Judge:
         if not lost:
             return []
         sent = [run for run in self.facts.probes.get(self.stream, ()) if run.boot_id == ledger.boot_id]
-        held = self._held(ledger)
         found: list[Range] = []
         for run in sent:
             if run.outcome != Outcome.ACKED or run.leader is None or run.term is None or not is_one_after_the_other(run):
                 continue
             of_his = [(one.first_sequence, one.last_sequence) for one in sent if (one.leader, one.term) == (run.leader, run.term)]
             for first, last in common(lost, [(run.first_sequence, run.last_sequence)]):
-                for sequence in range(first, last + 1):
-                    holder, read_us = held.get(ledger.position(sequence), (sequence, 0))
-                    is_earlier = holder < sequence and read_us >= ledger.acked_by_us(sequence)
-                    if is_earlier and common(of_his, [(holder, holder)]):
-                        found.append((sequence, sequence))
+                earlier = self._held_by_earlier(ledger.run_of(first), (first, last))
+                found += [
+                    one for ranges, away in earlier for one in common(ranges, [(low + away, high + away) for low, high in of_his])
+                ]
         return union(found)
 
-    def _held(self, ledger: Ledger) -> dict[int, tuple[int, int]]:
-        """By position, the record of a run of the prober that the last read-back found there, and when that began."""
-        return {
-            run.first_position + step: (run.first_sequence + step, one.started_at_us)
-            for one in sorted(self.readbacks, key=lambda each: each.ended_at_us)
-            for run in one.runs
-            if run.boot_id == ledger.boot_id
-            for step in range(run.last_position - run.first_position + 1)
-        }
+    def _held_by_earlier(self, run: Acked, lost: Range) -> Iterator[tuple[list[Range], int]]:
+        """Lost sequences of a run at whose positions the last read-back of them found an earlier one, and by how much earlier."""
+        undecided = [(run.position(lost[0]), run.position(lost[1]))]
+        for one in sorted(self.readbacks, key=lambda each: each.ended_at_us, reverse=True):
+            for held in one.runs:
+                is_near = held.boot_id == run.boot_id and undecided and held.first_position <= undecided[-1][1]
+                if not is_near or held.last_position < undecided[0][0]:
+                    continue
+                here = common(undecided, [(held.first_position, held.last_position)])
+                undecided = minus(undecided, here)
+                # Sequence and position rise by one in both: what is held is as much earlier all along.
+                begin = run.first_sequence - run.first_position
+                away = begin - (held.first_sequence - held.first_position)
+                if away > 0:
+                    yield (
+                        common([(first + begin, last + begin) for first, last in here], run.sequences_acked_by(one.started_at_us)),
+                        away,
+                    )
 
     def _uncheckable(self, ledger: Ledger, piece: Range) -> Loss:
         below = [one for one in self.readbacks if common(ledger.below(one), [(piece[1], piece[1])])]
@@ -416,6 +417,15 @@ class _Judge:
         )
 
 
+def _of_topic(facts: Facts, readback: ReadBack) -> ReadBack:
+    """A read-back with the identity of the topic that was read: where it does not say so itself, as it was answered last before it."""
+    if readback.topic_id is not None:
+        return readback
+    goods = (run for run in facts.answers.get(Partition(readback.resource, readback.shard), ()) if is_good(run))
+    told = [run.topic_id for run in goods if run.topic_id is not None and run.started_at_us <= readback.started_at_us]
+    return replace(readback, topic_id=told[-1]) if told else readback
+
+
 def _may_explain(outage: Outage, since_us: int, missed_us: int) -> bool:
     """Whether records that were there at one instant, and missed in a read-back begun at another, can be lost by an outage."""
     is_over = outage.after is not None and outage.after.resolved_us < since_us
@@ -455,43 +465,3 @@ def _is_fenced(facts: Facts, broker: str, at_us: int) -> bool:
         if event.started_at_us <= at_us and event.event in (ControlEvent.BROKER_FENCED, ControlEvent.BROKER_UNFENCED):
             state = event.event
     return state == ControlEvent.BROKER_FENCED
-
-
-def _committed_loss(facts: Facts, windows: list[PartitionWindow], one: EpochEnd) -> Loss:
-    """Committed records of a partition that we do not write to: the sampled high watermarks bound number and span."""
-    stream = Stream(one.resource, one.shard, Kind.DURABLE_WRITE, Lane.WATCH, one.prober_id)
-    last = number(one.high_watermark_max)
-    # Epochs begin anew with a topic that was made anew: of the windows that ended in this one the last that had begun by then.
-    of_epoch = [each for each in windows if each.partition == stream.partition and each.term_after == one.new_term]
-    begun = [each for each in of_epoch if each.start.low is None or each.start.low <= one.ended_at_us]
-    window = max(begun, key=lambda each: each.start.high or 0, default=None)
-    return Loss(
-        stream,
-        one.boot_id,
-        LOST,
-        EPOCH_END,
-        Bounds(one.lost_records, None),
-        _committed_span(facts, window, one),
-        one.lost_records,
-        one.lost_started_at_us,
-        one.lost_ended_at_us,
-        number(one.end_position),
-        None if last is None else last - 1,
-        None,
-        one.ended_at_us,
-        window=window,
-    )
-
-
-def _committed_span(facts: Facts, window: PartitionWindow | None, one: EpochEnd) -> Bounds:
-    if one.lost_started_at_us is None or one.lost_ended_at_us is None:
-        return Bounds(0, None)
-    watched = Stream(one.resource, one.shard, Kind.LEADER, Lane.WATCH, one.prober_id)
-    begin, until = one.lost_started_at_us, one.lost_ended_at_us
-    runs = [run for run in facts.probes.get(watched, ()) if run.last_issued_at_us >= begin and run.started_at_us <= until]
-    apart = max((run.period_us + run.lambda_us for run in runs), default=0)
-    # Every sample between the two was answered: so none of them is further from the next than a period and an answer.
-    is_sampled = bool(runs) and all(is_good(run) for run in runs)
-    low = max(0, until - begin - 2 * apart) if is_sampled else 0
-    end = window.start.high if window is not None else None
-    return Bounds(low, None if end is None else max(low, end - begin))

@@ -13,6 +13,7 @@ Silver's tables are rows of this; the fast lane, which has only probes, computes
 from dataclasses import dataclass
 
 from pipelines.domain.brokers import Absence, absences
+from pipelines.domain.committed import committed_losses, proofs_of_loss
 from pipelines.domain.controllers import ControllerWindow, controller_windows
 from pipelines.domain.data_loss import Loss, losses
 from pipelines.domain.facts import Facts, Stream
@@ -23,6 +24,7 @@ from pipelines.domain.isolation import isolation_windows
 from pipelines.domain.laggards import laggards
 from pipelines.domain.leadership import leader_windows
 from pipelines.domain.min_isr import min_isr_windows
+from pipelines.domain.observations import EpochEnd
 from pipelines.domain.phases import PROBER_ALONE, Evidence, Recovery
 from pipelines.domain.replication import OutOfSync, out_of_sync
 from pipelines.domain.stalls import stall_windows
@@ -77,6 +79,7 @@ def derive(facts: Facts, seeds: list[OutOfSync]) -> Derivation:
     controllers = list(controller_windows(main.facts, main.evidence.absences, main.windows))
     explained = [one for told in everybody for one in told.explained]
     apart = _apart(facts, lines)
+    proofs = proofs_of_loss(facts)
     spans = [_on_main(apart, one.stream.prober_id, one.outage.start, _end(one.outage)) for one in explained]
     spans += [(one.start, one.end) for one in main.windows] + [(one.start, one.end) for one in controllers]
     return Derivation(
@@ -87,7 +90,7 @@ def derive(facts: Facts, seeds: list[OutOfSync]) -> Derivation:
         controllers,
         out,
         sorted(
-            (loss for told in everybody for loss in told.losses()),
+            (loss for told in everybody for loss in told.losses(proofs)),
             key=lambda one: (one.checked_at_us, one.stream, one.first_position or 0),
         ),
         findings(facts, main.facts, by_stream, seen, main.absences, out),
@@ -130,10 +133,10 @@ class _Told:
         ]
         return cls(facts, own, gone, evidence, windows, explained)
 
-    def losses(self) -> list[Loss]:
-        """What became of what its probers wrote."""
+    def losses(self, proofs: list[EpochEnd]) -> list[Loss]:
+        """What became of what its probers wrote, and of what users did; `proofs` are all ends of epochs that prove a loss."""
         clean = frozenset((one.stream, one.outage.first_bad_issued_us) for one in self.explained if one.recovery.is_clean_election)
-        return losses(self.facts, self.outages, clean, self.windows)
+        return [*losses(self.facts, self.outages, clean), *committed_losses(self.facts, self.windows, proofs)]
 
 
 def _apart(facts: Facts, lines: list[Timeline]) -> dict[str, Bounds]:

@@ -9,9 +9,10 @@ first.
 Example: the same file of 1,000 lines read twice gives the same `Facts` as read once.
 """
 
+import heapq
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipelines.domain.clocks import Clocks, placed
@@ -21,6 +22,7 @@ from pipelines.domain.observations import (
     ClockSeen,
     Control,
     ControlEvent,
+    ControlSourceName,
     EpochEnd,
     Fault,
     Kind,
@@ -129,8 +131,9 @@ class Facts:
         for look in sorted_by_record[PartitionMetrics.record]:
             if look.is_under_min_isr and look.in_sync_replicas is not None:
                 facts.under_min_isr.setdefault(Partition(look.resource, look.shard), []).append(look)
-        controls = _one_source(sorted_by_record[Control.record])
+        controls = _in_full(_one_source(sorted_by_record[Control.record]))
         facts.clocks = Clocks.of((run for of in facts.probes.values() for run in of), sorted_by_record[ClockSeen.record], controls)
+        facts.probes = {stream: in_order(of_stream, facts.clocks) for stream, of_stream in facts.probes.items()}
         facts.stamps = {_name(one): (one.started_at_us, one.ended_at_us) for one in controls}
         facts.controls = placed(controls, facts.clocks)
         facts.index()
@@ -173,25 +176,67 @@ def stream_of(one: Probes | LateAcks) -> Stream:
     return Stream(one.resource, one.shard, one.kind, one.lane, one.prober_id)
 
 
+def in_order(runs: list[Probes], clocks: Clocks) -> list[Probes]:
+    """The runs of one stream, clock by clock in the order in which the clocks were read, where brokers' clocks prove how far they are
+    apart: a wall clock that was set back between two boots makes the later one look like the earlier."""
+    by_clock: dict[str, list[Probes]] = {}
+    for run in runs:
+        by_clock.setdefault(run.clock_id, []).append(run)
+    if len(by_clock) < 2:
+        return runs
+    begins: dict[str, int] = {}
+    for clock_id, of_clock in by_clock.items():
+        away = clocks.between(runs[0].clock_id, clock_id)
+        if away is None or away.low is None:
+            return runs
+        begins[clock_id] = of_clock[0].started_at_us + away.low
+    return [run for clock_id in sorted(by_clock, key=begins.__getitem__) for run in by_clock[clock_id]]
+
+
 def _one_source(controls: list[Control]) -> list[Control]:
-    """One record a decision, also where several collectors read it; polled ones only from before the metadata log was read."""
-    log_begins = min((one.started_at_us for one in controls if one.position is not None), default=None)
+    """One record a decision, also where several collectors read it; polled ones only from before the decisions themselves were read."""
+    log_begins = min((one.started_at_us for one in controls if one.source != ControlSourceName.ADMIN_POLL), default=None)
     seen = set()
-    kept = []
+    in_log: list[Control] = []
+    by_time: list[Control] = []
     for one in controls:
-        if one.position is None:
-            if log_begins is None or one.ended_at_us < log_begins:
-                kept.append(one)
+        if one.source == ControlSourceName.ADMIN_POLL and log_begins is not None and one.ended_at_us >= log_begins:
             continue
-        key = (one.event, one.position, one.broker, one.resource, one.shard)
+        # What has no position is known by its stamp; who polls sees another one each time.
+        place = one.position if one.position is not None else (one.source, one.started_at_us, one.ended_at_us)
+        key = (one.event, place, one.broker, one.resource, one.shard)
         if key not in seen:
             seen.add(key)
-            kept.append(one)
-    return sorted(kept, key=_in_log_order)
+            (by_time if number(one.position) is None else in_log).append(one)
+    return list(heapq.merge(by_time, sorted(in_log, key=_in_log_order), key=lambda one: one.started_at_us))
 
 
-def _in_log_order(one: Control) -> tuple[int, int, bool]:
+def _in_log_order(one: Control) -> tuple[int, bool]:
     # The stamps of a log's writers may come from clocks that disagree; its positions cannot. A silence is told with the write that
     # ended it, under its position, and was before it.
-    position = number(one.position)
-    return (0, one.started_at_us, True) if position is None else (1, position, one.event != ControlEvent.CONTROLLER_SILENT)
+    return number(one.position) or 0, one.event != ControlEvent.CONTROLLER_SILENT
+
+
+def _in_full(controls: list[Control]) -> list[Control]:
+    """With what was before, where the line itself leaves it out and the line before it says it."""
+    known: dict[Partition, Control] = {}
+    controller: str | None = None
+    found = []
+    for event in controls:
+        one = event
+        if one.event == ControlEvent.CONTROLLER_CHANGED:
+            leader = one.leader if one.leader is not None else one.broker
+            before = one.previous_leader if one.previous_leader is not None or controller == leader else controller
+            one, controller = replace(one, leader=leader, previous_leader=before), leader
+        elif one.event in PARTITION_EVENTS and one.resource is not None and one.shard is not None:
+            partition = Partition(one.resource, one.shard)
+            last = known.get(partition)
+            if one.event == ControlEvent.PARTITION_CHANGED and last is not None:
+                leader = one.previous_leader if one.previous_leader is not None else last.leader
+                one = replace(one, previous_leader=leader, previous_isr=last.isr if one.previous_isr is None else one.previous_isr)
+            if one.event == ControlEvent.PARTITION_REMOVED:
+                known.pop(partition, None)
+            else:
+                known[partition] = one
+        found.append(one)
+    return found

@@ -7,7 +7,7 @@ A finding is no outage and no loss: it says that somebody's word cannot be relie
 - *prober_alone*, *probers_disagree*: what one prober was not served others were, never or some of them.
 - *isr_shrinks_uncounted*: a broker's counter of ISR shrinks marks only what it proposed as a leader; what the controller shrank when it
   fenced a broker, or let it leave, is in no counter. *isr_shrinks_disagree*: the counter and the control plane differ beyond that.
-- *old_leader_served*: a leader acknowledged after another had been elected: what it took may be gone.
+- *old_leader_served*: a leader acknowledged after another, or nobody, had been named in its place: what it took may be gone.
 - *all_out_of_sight*: no broker served our probes, and nothing else tells of it: they may all have been down, or we were cut off.
 - *not_served_though_alive*: a broker served none of our probes for longer than it would have been given up by the controller, if it had
   been silent there, too: it hangs for clients only, or we were cut off from it.
@@ -27,12 +27,12 @@ from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import Good, GoodRun, is_good
 from pipelines.domain.leadership import leader_changes
 from pipelines.domain.names import identity, outage_id
-from pipelines.domain.observations import Control, ControlEvent, Kind
+from pipelines.domain.observations import Control, ControlEvent, ControlSourceName, Kind
 from pipelines.domain.replication import OutOfSync, removed
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.views import Agreement, View
 
-RULE_VERSION = "finding-1"
+RULE_VERSION = "finding-2"
 
 STEP_US = 100_000
 """A smaller step is told from a slow answer by nobody, and moves nothing."""
@@ -172,7 +172,7 @@ def _disagreement(facts: Facts, broker: str, polls: list[tuple[int, float]]) -> 
     if len(polls) < 2 or any(later < earlier for (_, earlier), (_, later) in pairwise(polls)):
         return  # restarted: its counter began anew
     begin, end = polls[0][0], polls[-1][0]
-    if not any(one.position is not None for one in facts.controls):
+    if not any(one.source != ControlSourceName.ADMIN_POLL for one in facts.controls):
         return  # polled states do not show every change
     proposed = [one for one in _proposed(facts, broker) if begin - EDGE_US <= one.started_at_us <= end + EDGE_US]
     certain = [one for one in proposed if begin + EDGE_US <= one.started_at_us <= end - EDGE_US]
@@ -233,12 +233,13 @@ def _old_leaders(facts: Facts) -> Iterator[Finding]:
     """Writes that a replaced leader acknowledged after the election of the next."""
     for partition in facts.partition_events:
         for change in leader_changes(facts, partition):
-            if change.leader is None or change.previous_leader is None or change.leader == change.previous_leader:
+            if change.previous_leader is None:
                 continue
             taken = list(_taken_by_the_old(facts, partition, change))
             if taken:
                 last = max(good.resolved_us for _, good in taken)
-                text = f"broker {change.previous_leader} acknowledged writes after broker {change.leader} had been elected"
+                new = "it had been taken off as a leader" if change.leader is None else f"broker {change.leader} had been elected"
+                text = f"broker {change.previous_leader} acknowledged writes after {new}"
                 yield _finding(
                     facts,
                     "old_leader_served",
@@ -247,7 +248,7 @@ def _old_leaders(facts: Facts) -> Iterator[Finding]:
                     (change.started_at_us, last),
                     text,
                     (change.position, change.started_at_us),
-                    control_plane=f"leader {change.previous_leader} -> {change.leader}, epoch {change.term}",
+                    control_plane=f"leader {change.previous_leader} -> {change.leader or 'none'}, epoch {change.term}",
                     clients=f"acknowledged by {change.previous_leader}: {_counted(prober for prober, _ in taken)}",
                     evidence=(f"partition_changed at {change.position or '-'}",),
                 )
@@ -277,7 +278,7 @@ def _alive(facts: Facts, absences: Iterable[Absence]) -> Iterator[Finding]:
         begin, end = absence.start.high, absence.end.low
         if absence.fenced is not None or begin is None or end is None or end - begin < ALIVE_US:
             continue
-        if not facts.controls or not any(one.position is not None for one in facts.controls):
+        if not facts.controls or not any(one.source != ControlSourceName.ADMIN_POLL for one in facts.controls):
             continue
         text = f"broker {absence.broker} served none of our probes for {_seconds(end - begin)} or more, and was not fenced"
         yield _finding(

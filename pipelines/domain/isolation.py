@@ -3,9 +3,10 @@
 A leader that is cut off from the controllers and the followers, but not from its clients, goes on serving reads and acks=1 writes: it
 is not absent. Acks=all writes wait from the cut on, until another leader is elected, a session later. The rule: a broker is *isolated*
 when the controller fenced it although it answered probes that were sent after the acks=all writes which it led had stopped; all of
-them that we probe, with others in the ISR, while nobody else was absent for whom they may have waited. What holds for a probed
-partition holds for each one that it led whose ISR holds all members of the probed one's. The window begins within the hull of the
-bounds of those outages, and ends between the change that named another leader and that leader's first answer.
+them that we probe, with others in the ISR, while nobody else was absent for whom they may have waited. One that stopped serving itself
+before it was fenced was fenced for that: what its writes had waited for, nobody knows. What holds for a probed partition holds for each
+one that it led whose ISR holds all members of the probed one's. The window begins within the hull of the bounds of those outages, and
+ends between the change that named another leader and that leader's first answer.
 
 Worked example, in ms: 1 leads c0 and u0, both with ISR (1, 2, 3). Acks=all writes of c0 stop in [90, 160]; its acks=1 writes go on. 1
 is fenced at 9050 and 2 is elected for both; u0 is first answered by 2 at 9300. Acks=all writes of u0 waited from [90, 160] to
@@ -15,7 +16,18 @@ is fenced at 9050 and 2 is elected for both; u0 is first answered by 2 at 9300. 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipelines.domain.brokers import Absence, Proof, answers_within, fencings, is_leaving, leader_before, lives_of, row_name, touches
+from pipelines.domain.brokers import (
+    PROVING_KINDS,
+    Absence,
+    Proof,
+    answers_within,
+    fencings,
+    is_leaving,
+    leader_before,
+    lives_of,
+    row_name,
+    touches,
+)
 from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.intervals import Bounds, hull
 from pipelines.domain.leadership import leader_changes, taken_over
@@ -85,9 +97,19 @@ def _isolations(facts: Facts, outages: dict[Stream, list[Outage]], broker_absenc
             if fenced.low is None or is_leaving(facts, broker, fenced.low):
                 continue
             found = _isolation(facts, outages, broker, fenced)
-            # Where somebody else was missing, too, the writes may have waited for him. (Those whom it followed missed it, too.)
-            if found and not any(one.broker != broker and one.covers(found.start) for one in broker_absences):
+            if found and not any(_speaks_against(one, found) for one in broker_absences):
                 yield found
+
+
+def _speaks_against(absence: Absence, found: _Isolation) -> bool:
+    """Whether somebody else was absent, for whom the writes may have waited, or the broker itself stopped serving before it was fenced.
+
+    By what it led: those whom it followed missed it, too.
+    """
+    if absence.broker != found.broker:
+        return absence.covers(found.start)
+    has_stopped = any(stream.kind in PROVING_KINDS for stream, _ in absence.proof)
+    return has_stopped and absence.covers(found.fenced) and (absence.start.high or 0) < (found.fenced.low or 0)
 
 
 def _isolation(facts: Facts, outages: dict[Stream, list[Outage]], broker: str, fenced: Bounds) -> _Isolation | None:

@@ -57,10 +57,15 @@ def decode(line: str) -> Observation:
     kind = RECORDS.get(record) if isinstance(record, str) else None
     if kind is None:
         raise BadLine(f"record is {record!r}, expected one of {', '.join(RECORDS)}")
-    values = {name: _value(kind, name, check, body.get(name)) for name, check in _fields(kind.record).items()}
+    values = {name: _value(kind, name, check, _told(check, body.get(name))) for name, check in _fields(kind.record).items()}
     observation: Observation = kind(**{name: value for name, value in values.items() if value is not None})
     _check_order(observation)
     return observation
+
+
+def _told(check: "_Field", value: Any) -> Any:
+    """What a field says: an empty text where there may be none is a way of saying nothing."""
+    return None if value == "" and not check.is_required else value
 
 
 def _value(kind: type[Any], name: str, check: "_Field", value: Any) -> Any:
@@ -147,8 +152,8 @@ def from_row(row: dict[str, Any]) -> Observation:
     """The observation of a row of bronze: the record's own columns, NULL where absent."""
     kind = RECORDS[row["record"]]
     values: dict[str, Any] = {}
-    for name in _fields(kind.record):
-        value = row[name]
+    for name, check in _fields(kind.record).items():
+        value = _told(check, row[name])
         if value is None:
             continue
         if name == "runs":

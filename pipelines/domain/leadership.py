@@ -7,7 +7,7 @@ or, where no other leader was named, with the absence. Changes of leader between
 proves that nobody was served between them, it may have ended with the first.
 
 Where the leader's answers failed by themselves, those bounds count, too, and alone where no broker was absent; where they never
-failed although they were asked, there is no window. A record without a leader is a proof by itself.
+failed although they were asked, there is no window. A record without a leader is a proof by itself, where nobody was served meanwhile.
 
 Worked example, in ms: broker 2 is absent from [90, 160]; at 8050 partition u3 goes from leader 2 to leader 3, epoch 7. ListOffsets
 of u3 is first answered in epoch 7 at 8300. u3 has no serving leader from [90, 160] to [8050, 8300].
@@ -108,6 +108,8 @@ class _Partition:
                 start = self._start(absence, seen, change)
             else:
                 continue  # a move in order; where it was felt, the leader's own answers say best for how long
+            if was_served(self.answers, start, end):
+                continue  # the controller took it from a leader that went on, for whoever could reach it (see `findings`)
             yield PartitionWindow(
                 LEADER_UNAVAILABLE,
                 self.partition,

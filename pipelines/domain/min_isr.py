@@ -4,7 +4,8 @@ The rule: below min.insync.replicas a leader takes acks=1 and refuses acks=all. 
 how many are too few nobody tells us but the leader itself, by its metrics: `is_under_min_isr` beside `in_sync_replicas`. So where a
 leader was seen to be under with n of them in sync, its topic is under with n or fewer. A window begins between the change that left
 so few and the first look at the leader that says so, and ends between the change that brought back more and the first answer beside
-metadata that shows them, and one more period. Where no leader's metrics are read, nothing is claimed.
+metadata that shows them, and one more period, or the first of our own acks=all writes that is acknowledged again. Where no leader's
+metrics are read, nothing is claimed.
 
 Worked example, in ms: at 4_000 the ISR of u1 becomes (1); its leader's metrics, asked for at 4_310, say under min ISR with 1 in sync;
 at 31_000 the ISR becomes (1, 2), which clients are told at 31_400: acks=all refused from [4_000, 6_310] to [31_000, 32_400]."""
@@ -16,7 +17,7 @@ from pipelines.domain.goods import is_good
 from pipelines.domain.intervals import Bounds
 from pipelines.domain.observations import Control, Kind, PartitionMetrics
 from pipelines.domain.unavailability import Outage
-from pipelines.domain.windows import UNDER_MIN_ISR, PartitionWindow, at, by_partition, evidence_of, first_seen, proof_of
+from pipelines.domain.windows import UNDER_MIN_ISR, PartitionWindow, at, at_latest, by_partition, evidence_of, first_seen, proof_of
 
 LOOK_US = 2_000_000
 """A look that takes longer than this has failed (see `collect.metrics`)."""
@@ -34,6 +35,8 @@ def min_isr_windows(facts: Facts, outages: dict[Stream, list[Outage]]) -> Iterat
             last = max(look.ended_at_us for look in looks if look.started_at_us + LOOK_US >= begun)
             end = Bounds(max(begun, last), None) if growth is None else _end(facts, partition, growth, too_few)
             found = first_seen(durable.get(partition, []), begun, begun)
+            if growth is not None:
+                end = at_latest(end, found[1] if found else None)
             yield PartitionWindow(
                 UNDER_MIN_ISR,
                 partition,

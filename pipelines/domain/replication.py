@@ -20,7 +20,7 @@ from pipelines.domain.intervals import Bounds
 from pipelines.domain.names import identity
 from pipelines.domain.observations import Control, ControlEvent, ControlSourceName
 
-RULE_VERSION = "isr-2"
+RULE_VERSION = "isr-3"
 SAME_DECISION_US = 1_000_000
 """A fencing and the changes that follow from it are one decision of the controller; it is written within one second."""
 
@@ -114,7 +114,7 @@ def _cause(event: Control, replica: str, fenced: dict[str, list[int]], leaving: 
         return "controlled_shutdown"
     if any(abs(at - event.started_at_us) <= SAME_DECISION_US for at in fenced.get(replica, ())):
         return "fenced"
-    return "lagging" if event.position is not None else "unknown"
+    return "unknown" if event.source == ControlSourceName.ADMIN_POLL else "lagging"
 
 
 def _fencings(facts: Facts) -> dict[str, list[int]]:

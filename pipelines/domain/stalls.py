@@ -60,7 +60,7 @@ def stall_windows(facts: Facts, outages: dict[Stream, list[Outage]], broker_abse
             removal = _removal(facts, absence, partition)
             if removal is None and absence.is_slow:
                 continue  # it may have kept up here
-            end = absence.end if removal is None else _reached(facts, absence, partition, removal, followed)
+            end = _unnoticed(absence) if removal is None else _reached(facts, absence, partition, removal, followed)
             if was_served(probed.get(partition, ()), absence.start, end):
                 continue
             found = seen_in(durable.get(partition, ()), absence)
@@ -89,6 +89,14 @@ def _removal(facts: Facts, absence: Absence, partition: Partition) -> Control | 
         if (is_dropped or is_named) and absence.covers(at(event)):
             return event
     return None
+
+
+def _unnoticed(absence: Absence) -> Bounds:
+    """The end where no change without the broker is known: it came back, or it was dropped by a decision of which we have not heard,
+    which its fencing brings with it."""
+    if absence.fenced is None or absence.fenced.low is None or absence.end.low is None:
+        return absence.end
+    return Bounds(min(absence.end.low, absence.fenced.low), absence.end.high)
 
 
 Batch = tuple[str | None, int, int, int]

@@ -1,10 +1,11 @@
 """By whose clock did something happen? What several observers saw, told on the timeline of one of them at a time.
 
-Instants of two clocks have no order. The rule: clocks that one observer read one after the other, and those of one boot of one host,
-are one *timeline*: they were set from the same wall clock. Whoever reads another clock has a timeline of its own, and what happened
-to a prober is derived on that prober's timeline. What others saw (decisions of the control plane, what clients were told, read-backs)
-is moved there: by the least and by the most that brokers which both have seen prove the two clocks to be apart, so that an instant
-becomes the span that holds it. What nothing can move is not evidence there; probes are never moved, since a bound needs them exactly.
+Instants of two clocks have no order. The rule: clocks that one observer read one after the other, and those of one boot of one host
+(as our own names of clocks say), are one *timeline*: they were set from the same wall clock. Whoever reads another clock has a timeline
+of its own, and what happened to a prober is derived on that prober's timeline. What others saw (decisions of the control plane, what
+clients were told, read-backs) is moved there: by the least and by the most that brokers which both have seen prove the two clocks to be
+apart, so that an instant becomes the span that holds it. What nothing can move is not evidence there; probes are never moved, since a
+bound needs them exactly.
 
 The main timeline is the one that most streams are probed on; windows of partitions, of the ISR and of controllers stand on it.
 
@@ -12,6 +13,7 @@ Worked example: a control plane that is read by clock a, a prober with clock b, 
 election in [8_050, 8_051] ms of a is one in [7_208_048, 7_208_054] ms of b.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +23,10 @@ from pipelines.domain.facts import Facts, Partition
 from pipelines.domain.intervals import Bounds, hull
 from pipelines.domain.observations import Control, LeaderSeen, Observation, PartitionMetrics, ReadBack
 
-RULE_VERSION = "timeline-1"
+RULE_VERSION = "timeline-2"
+
+OF_HOST = re.compile("[0-9a-f]{8}-[0-9a-f]{8}")
+"""The name of an anchor (`clock.Anchor`): the boot of the host, and the anchor itself."""
 
 Seen = TypeVar("Seen", LeaderSeen, ReadBack, Control)
 
@@ -122,7 +127,8 @@ def _together(facts: Facts) -> Iterator[Sequence[str]]:
     yield from map(sorted, by_observer.values())
     by_host: dict[str, set[str]] = defaultdict(set)
     for clock_id in _flat(by_observer.values()):
-        by_host[clock_id.rpartition("-")[0] or clock_id].add(clock_id)
+        # Only names of our own making say so: `clock-1` and `clock-2` may be read on two hosts.
+        by_host[clock_id.partition("-")[0] if OF_HOST.fullmatch(clock_id) else clock_id].add(clock_id)
     yield from map(sorted, by_host.values())
 
 

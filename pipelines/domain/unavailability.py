@@ -175,13 +175,28 @@ def longest_runs(runs: Iterable[Probes]) -> list[Probes]:
         known = longest.get(key)
         if known is None or _length(run) > _length(known):
             longest[key] = run
-    begins: dict[str, int] = {}
-    for run in longest.values():
-        begins[run.clock_id] = min(run.started_at_us, begins.get(run.clock_id, run.started_at_us))
+    ranks = _ranks(longest.values())
     return sorted(
         longest.values(),
-        key=lambda run: (begins[run.clock_id], run.clock_id, run.started_at_us, run.boot_id, run.first_sequence),
+        key=lambda run: (ranks[run.clock_id], run.clock_id, run.started_at_us, run.boot_id, run.first_sequence),
     )
+
+
+def _ranks(runs: Iterable[Probes]) -> dict[str, tuple[int, int]]:
+    """The order of clocks: by the first instant that each shows, but for those that one boot read one after the other. Their
+    instants have no order (the wall clock was set when the second was anchored), and the boot's sequences do."""
+    begins: dict[str, int] = {}
+    sequences: dict[str, dict[str, int]] = {}
+    for run in runs:
+        begins[run.clock_id] = min(run.started_at_us, begins.get(run.clock_id, run.started_at_us))
+        of_boot = sequences.setdefault(run.boot_id, {})
+        of_boot[run.clock_id] = min(run.first_sequence, of_boot.get(run.clock_id, run.first_sequence))
+    ranks = {clock_id: (begin, 0) for clock_id, begin in begins.items()}
+    for boot_id in sorted(sequences):
+        first, *later = sorted(sequences[boot_id], key=lambda clock_id: (sequences[boot_id][clock_id], clock_id))
+        for clock_id in later:
+            ranks[clock_id] = (begins[first], sequences[boot_id][clock_id])
+    return ranks
 
 
 def _length(run: Probes) -> tuple[int, bool, int]:

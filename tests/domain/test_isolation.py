@@ -9,7 +9,7 @@ GOOD, LATER = "G" * 10, "G" * 30
 U0, U1, U2 = partition_of("u/0"), partition_of("u/1"), partition_of("u/2")
 
 
-def cut_off(*, waits: str = "H" * 90, serves: str = "G" * 90) -> Scene:
+def cut_off(*, waits: str = "H" * 90, serves: str = "G" * 90, watched: str | None = None) -> Scene:
     """1 is cut off at 1000 and fenced at 10000; 2 is elected for c/0 and u/0, which had the ISR 123, and for u/1, which had 12."""
     scene = Scene()
     scene.stream("c/0", "write", (GOOD + serves, "1"), (LATER, "2"), term=1)
@@ -18,7 +18,7 @@ def cut_off(*, waits: str = "H" * 90, serves: str = "G" * 90) -> Scene:
     for name, isr in (("c/0", "123"), ("u/0", "123"), ("u/1", "12"), ("u/2", "123")):
         led = "3" if name == "u/2" else "1"
         scene.changed(name, 10_000, (led, "3" if led == "3" else "2"), (isr, isr.replace("1", "")), term=2)
-        answered = "G" * 10 if led == "3" else "G" + serves[:9]
+        answered = "G" * 10 if led == "3" else "G" + (watched or serves[:9])
         answers = [(answered, led), ("G" * 5, "3" if led == "3" else "2")]
         for (timeline, leader), begin, term in zip(answers, (0, 10_400), (1, 2), strict=True):
             scene.stream(name, "leader", (timeline, leader), period_ms=1000, begin_ms=begin, prober=f"watch-{begin}", term=term)
@@ -65,6 +65,13 @@ def test_where_the_leader_reached_its_followers_for_a_probed_partition_nothing_i
     scene.changed("c/1", 500, ("1", "1"), ("123", "123"), term=1)
 
     assert stalled(scene) == {}
+
+
+def test_a_leader_that_hung_after_its_acks_all_writes_had_stopped_was_not_isolated() -> None:
+    """Its writes waited for a follower that led nothing and came back in time; then it hung itself, and was fenced for that."""
+    scene = cut_off(serves="G" * 30 + "H" * 60, watched="GGG" + "H" * 6)
+
+    assert {one.window for one, _ in scene.derived().windows if one.partition == U0} == {"leader_unavailable"}
 
 
 @pytest.mark.parametrize("serves", ["H" * 90, "X" * 90])

@@ -47,7 +47,7 @@ def test_it_is_open_until_it_comes_back() -> None:
         pytest.param(dropped(Scene(), replicas=("1", "3", "4")), "reassignment", id="no replica any more"),
         pytest.param(dropped(Scene(), is_unclean=True), "unclean_election", id="an unclean election threw it out"),
         pytest.param(dropped(Scene()), "lagging", id="nothing else, read from the log"),
-        pytest.param(dropped(Scene(), position=None), "unknown", id="nothing else, polled"),
+        pytest.param(dropped(Scene(), position=None, source="admin_poll"), "unknown", id="nothing else, polled"),
     ],
 )
 def test_the_cause_is_what_the_controller_did_with_it(scene: Scene, cause: str) -> None:

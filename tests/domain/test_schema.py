@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.domain.landing import VOCABULARY, WHOLE, BadLine, decode, encode
-from pipelines.domain.observations import ENVELOPE_FIELDS, RECORDS, FoundRun
+from pipelines.domain.observations import ENVELOPE_FIELDS, RECORDS, ControlEvent, FoundRun
 from pipelines.domain.schema import field_table, json_schema
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -59,7 +59,7 @@ def observations(draw: st.DrawFn) -> Any:
         strategy = VALUES[arms[0]]
         if one.name in VOCABULARY:
             strategy = st.sampled_from(sorted(VOCABULARY[one.name]))
-        values[one.name] = draw(strategy if arms == [hint] else st.none() | strategy)
+        values[one.name] = draw(strategy if arms == [hint] else st.none() | strategy.filter(lambda value: value != ""))
     started, ended = sorted((values["started_at_us"], values["ended_at_us"]))
     values |= {"started_at_us": started, "ended_at_us": ended}
     if "count" in values:
@@ -138,6 +138,12 @@ def test_the_document_names_every_field_of_the_envelope() -> None:
     text = (DOCS / "landing-format.md").read_text()
 
     assert [name for name in ENVELOPE_FIELDS if f"| `{name}` |" not in text] == []
+
+
+def test_the_document_names_every_event_of_the_control_plane() -> None:
+    text = (DOCS / "landing-format.md").read_text()
+
+    assert [event for event in ControlEvent if f"`{event}`" not in text] == []
 
 
 def test_every_example_in_the_document_is_a_line_and_each_record_has_one() -> None:

@@ -114,8 +114,17 @@ def test_clocks_that_one_observer_read_one_after_the_other_and_those_of_one_boot
     restarted = Scene()
     for number in (1, 2):
         probes = decided("G" * 20, begin_ms=number * 60_000, leader="1")
-        restarted.add_probes("t/0", "write", probes, clock_id=f"boot{number}-x", boot_id=f"run-{number}")
-    restarted.stream("t/0", "read", ("G" * 20, "1"), clock_id="boot2-y", prober="reader")
+        restarted.add_probes("t/0", "write", probes, clock_id=f"b007000{number}-0000000a", boot_id=f"run-{number}")
+    restarted.stream("t/0", "read", ("G" * 20, "1"), clock_id="b0070002-0000000b", prober="reader")
 
-    assert [sorted(one.clock_ids) for one in timelines(restarted.facts())] == [["boot1-x", "boot2-x", "boot2-y"]]
+    assert [sorted(one.clock_ids) for one in timelines(restarted.facts())] == [
+        ["b0070001-0000000a", "b0070002-0000000a", "b0070002-0000000b"]
+    ]
     assert [sorted(one.clock_ids) for one in timelines(scene(is_bounded=True).facts())] == [["here-1"], ["there-1"]]
+
+
+def test_clocks_that_somebody_else_numbered_are_not_of_one_host() -> None:
+    numbered = Scene().stream("t/0", "write", ("G" * 20, "1"), clock_id="clock-1")
+    numbered.control("broker_fenced", 1000, broker="1", clock_id="clock-2")
+
+    assert [sorted(one.clock_ids) for one in timelines(numbered.facts())] == [["clock-1"], ["clock-2"]]
