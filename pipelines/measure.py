@@ -16,6 +16,7 @@ from pipelines.brokers.kafka.check import check, check_controllers
 from pipelines.brokers.kafka.client_properties import load
 from pipelines.brokers.kafka.connection import Connection
 from pipelines.brokers.kafka.metadata_log import folder_of
+from pipelines.brokers.kafka.znodes import check_connect
 from pipelines.brokers.kafka.zookeeper import check_zookeeper
 from pipelines.brokers.systems import metric_source
 from pipelines.domain.clock import Anchor
@@ -23,7 +24,7 @@ from pipelines.errors import UsageError
 from pipelines.measuring import Measurement
 from pipelines.parts import Target, collectors, stream
 from pipelines.results import Results
-from pipelines.workplace import Reporter, check_result_file, workplace
+from pipelines.workplace import Reporter, check_home, check_result_file, warn, workplace
 
 START_SECONDS = 240.0
 SHORTEST_SECONDS = 10.0
@@ -51,19 +52,12 @@ class MeasureOptions:
 
 def run(options: MeasureOptions, console: Console) -> None:
     """Measures, then prints the result. Raises UsageError when the cluster cannot be measured as asked."""
-    # What is wrong by itself is said before anybody is asked over the network.
-    check_result_file(options.json_path)
-    connection = load(options.bootstrap, options.command_config)
-    controllers = _controllers(options)
-    if options.metadata_log is not None:
-        folder_of(options.metadata_log)
-    for url in options.jolokia:
-        metric_source("kafka", url, None)
+    connection, controllers = _understood(options)
     for warning in connection.warnings:
-        console.print(f"warning: {warning}", markup=False, highlight=False)
+        warn(warning)
     reached = check(connection)
     for node, reason in reached.unreachable.items():
-        console.print(f"warning: broker {node} cannot be reached: {reason}", markup=False, highlight=False)
+        warn(f"broker {node} cannot be reached: {reason}")
     if controllers is not None:
         check_controllers(controllers)
     if options.zookeeper is not None:
@@ -98,6 +92,21 @@ def run(options: MeasureOptions, console: Console) -> None:
         if options.json_path is not None:
             results.write(options.json_path)
             console.print(f"written: {options.json_path}", markup=False, highlight=False)
+
+
+def _understood(options: MeasureOptions) -> tuple[Connection, Connection | None]:
+    """The ways in to the brokers and to the controllers. What is wrong by itself is said before anybody is asked over the network."""
+    check_result_file(options.json_path)
+    check_home(options.home)
+    connection = load(options.bootstrap, options.command_config)
+    controllers = _controllers(options)
+    if options.metadata_log is not None:
+        folder_of(options.metadata_log)
+    for url in options.jolokia:
+        metric_source("kafka", url, None)
+    if options.zookeeper is not None:
+        check_connect(options.zookeeper)
+    return connection, controllers
 
 
 def _controllers(options: MeasureOptions) -> Connection | None:
