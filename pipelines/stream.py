@@ -8,6 +8,7 @@ after a crash changes nothing. One writer: a lock file is held by this process *
 until the JVM of a killed one is gone.
 """
 
+import contextlib
 import shutil
 import threading
 import time
@@ -27,7 +28,7 @@ from pipelines.compaction import Compaction, closed_hour
 from pipelines.ddl import table_names
 from pipelines.errors import LakehouseError
 from pipelines.exclusive import only_writer
-from pipelines.lakehouse import Lakehouse, instant_literal, instant_sql, session
+from pipelines.lakehouse import LINE_BYTES_MAX, Lakehouse, instant_literal, instant_sql, session
 from pipelines.progress import Progress
 from pipelines.readback import ReadBacks
 from pipelines.settings import Home
@@ -69,6 +70,7 @@ class Stream:
         self.progress = Progress(home.stream / "progress.json")
         self._between_batches = threading.Lock()
         self._is_ending = False
+        self._told_of: set[str] = set()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="create")
         self._tables: list[Future[None]] = []
         self._unsettled = Unsettled(self.lakehouse, readbacks, self._await_tables)
@@ -188,6 +190,7 @@ class Stream:
                 self._aggregate()
             self._compact_if_due()
             duration_ms = round((time.monotonic() - began) * 1000)
+            self._tell_of_endless_lines()
             log.info("batch", batch_id=batch_id, ms=duration_ms, is_new=is_new)
             self.progress.write(
                 state="running",
@@ -203,6 +206,14 @@ class Stream:
         """Files of the landing that are younger than the youngest one that was taken: they are taken in that order."""
         taken_ms = 0 if landed_at is None else round(landed_at.timestamp() * 1000)
         return sum(1 for path in self.home.landing.glob("[!.]*.jsonl") if _age_mark(path) > taken_ms)
+
+    def _tell_of_endless_lines(self) -> None:
+        """Says which files are so large that a line of theirs may have been skipped: no other trace is left of it."""
+        for path in self.home.landing.glob("[!.]*.jsonl"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_size > LINE_BYTES_MAX and path.name not in self._told_of:
+                    self._told_of.add(path.name)
+                    log.error("lines_may_be_skipped", file=path.name, why=f"a line of more than {LINE_BYTES_MAX} bytes is not read")
 
     def _append(self, rows: DataFrame, taken: list[Row], application: str, batch_id: int) -> None:
         if any(one["good"] for one in taken):

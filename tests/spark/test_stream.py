@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 import pytest
+import structlog
 
 from pipelines import bronze
 from pipelines.lakehouse import Lakehouse
@@ -75,6 +76,15 @@ def test_a_bad_line_goes_to_the_quarantine_with_its_reason_and_stops_nothing(kil
     assert "format is 9" in rows['{"format":9}']["reason"]
     assert all(row["file"] == "all.jsonl" for row in rows.values())
     assert outages(killed, resource="canary-write")
+
+
+def test_a_line_that_no_memory_holds_stops_no_other(lakehouse: Lakehouse) -> None:
+    lines = kill_of_broker_2().lines()
+    land([lines[0], "x" * 100_000_000, lines[1]], lakehouse.home.landing, "endless")
+    with structlog.testing.capture_logs() as logs:
+        run_stream(lakehouse)
+    assert lakehouse.read(bronze.OBSERVATIONS).count() == 2
+    assert [one["file"] for one in logs if one["event"] == "lines_may_be_skipped"] == ["endless.jsonl"]
 
 
 def test_an_outage_that_goes_on_is_open_and_is_closed_by_a_later_file(lakehouse: Lakehouse) -> None:
