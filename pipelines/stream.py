@@ -9,6 +9,7 @@ until the JVM of a killed one is gone.
 """
 
 import contextlib
+import re
 import shutil
 import threading
 import time
@@ -86,9 +87,9 @@ class Stream:
         try:
             self._run(stopping)
         except Exception as error:
-            self.progress.write(state="failed", error=_first_line(error))
+            self.progress.write(state="failed", error=said_by(error))
             if isinstance(error, PySparkException):
-                raise LakehouseError(f"the streaming query failed: {_first_line(error)}") from error
+                raise LakehouseError(f"the streaming query failed: {said_by(error)}") from error
             raise
         finally:
             self._pool.shutdown()
@@ -205,12 +206,12 @@ class Stream:
     def _waiting(self, landed_at: datetime | None) -> int:
         """Files of the landing that are younger than the youngest one that was taken: they are taken in that order."""
         taken_ms = 0 if landed_at is None else round(landed_at.timestamp() * 1000)
-        return sum(1 for path in self.home.landing.glob("[!.]*.jsonl") if _age_mark(path) > taken_ms)
+        return sum(1 for path in self.home.landing.glob("[!.]*.jsonl") if age_mark(path) > taken_ms)
 
     def _tell_of_endless_lines(self) -> None:
         """Says which files are so large that a line of theirs may have been skipped: no other trace is left of it."""
         for path in self.home.landing.glob("[!.]*.jsonl"):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 if path.stat().st_size > LINE_BYTES_MAX and path.name not in self._told_of:
                     self._told_of.add(path.name)
                     log.error("lines_may_be_skipped", file=path.name, why=f"a line of more than {LINE_BYTES_MAX} bytes is not read")
@@ -297,13 +298,17 @@ def forget_unborn(checkpoint: Path) -> None:
         shutil.rmtree(checkpoint)
 
 
-def _age_mark(path: Path) -> int:
-    """When a file was last changed, in the milliseconds that Spark orders files by; 0 for one that has just been cleaned away."""
+def age_mark(path: Path) -> int:
+    """When a file was last changed, in the milliseconds that Spark orders files by; 0 for what is cleaned away or is no file."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
-    except FileNotFoundError:
+    except OSError:
         return 0
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def said_by(error: Exception) -> str:
+    """An error in one line. What went wrong in a batch comes back from the JVM behind a stack trace: its cause is said."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    if "Traceback" not in lines[0]:
+        return lines[0]
+    return next((line for line in lines if re.match(r"[\w.]+(Error|Exception|Failed|Out)\b: ", line)), lines[0])
