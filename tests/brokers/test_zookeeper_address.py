@@ -18,6 +18,6 @@ def test_what_is_no_address_is_quoted_with_what_was_expected(connect: str) -> No
 
 
 def test_a_password_is_refused_and_never_quoted() -> None:
-    with pytest.raises(UsageError, match="there is an @ in it") as error:
+    with pytest.raises(UsageError, match="has an @ in it") as error:
         Znodes("user:s3cret@a:2181/kafka")
     assert "s3cret" not in str(error.value)

@@ -64,7 +64,7 @@ class Znode:
 def check_connect(connect: str) -> None:
     """Raises UsageError for what cannot be addresses of ZooKeeper; what stands before an @ may be a password, and is not repeated."""
     if "@" in connect:
-        raise UsageError("--zookeeper: there is an @ in it; a password must not stand in commands and logs, write HOST:PORT[/chroot]")
+        raise UsageError("--zookeeper has an @ in it; a password must not stand in commands and logs, write HOST:PORT[/chroot]")
     try:
         hosts, _ = collect_hosts(connect)
         is_usable = bool(hosts) and all(host and 0 < port < 65536 for host, port in hosts)
