@@ -17,6 +17,7 @@ from gunicorn.app.base import BaseApplication
 
 from pipelines.errors import UsageError
 from pipelines.settings import Home
+from pipelines.workplace import check_home
 
 THREADS = 8
 GRACE_SECONDS = 3
@@ -33,10 +34,11 @@ def serve(home: Path, host: str = "127.0.0.1", port: int = 8050, announce: Calla
         announce: is given the address as soon as it answers; prints it when not given.
 
     Raises:
-        UsageError: the address is not loopback, or is taken.
+        UsageError: the address is not loopback, or is taken; the home is not a folder.
     """
     if host not in LOOPBACK:
         raise UsageError(f"--host {host}: the pages have no login, so they are served on loopback only; use 127.0.0.1 and a proxy")
+    check_home(home)
     listening = _bound(host, port)
     _Server(home, listening, announce or _print_address).run()
 
@@ -56,7 +58,7 @@ def _bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise UsageError(
-            f"the pages cannot be served at {host}:{port}: {error.strerror}; name another port, or 0 for a free one"
+            f"--port {port}: the pages cannot be served at {host}:{port}: {error.strerror}; name another port, or 0 for a free one"
         ) from error
     listening.set_inheritable(True)
     return listening

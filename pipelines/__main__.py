@@ -16,7 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 from pipelines import __version__
-from pipelines.errors import LastackError
+from pipelines.errors import LastackError, UsageError
 
 app = typer.Typer(
     help="Measures what a message broker's outage really cost: RTO and RPO per partition, with error bounds.",
@@ -180,7 +180,7 @@ def collect(name: str, config: Path) -> None:
     """Run one collector from its configuration file: canary, watch, metrics or control-plane."""
     from pipelines import collecting
 
-    collecting.run(name, config.read_text(encoding="utf-8"))
+    collecting.run(name, _text(config))
 
 
 @app.command(hidden=True)
@@ -188,7 +188,15 @@ def stream(config: Path) -> None:
     """Run the stream from its configuration file."""
     from pipelines import streaming
 
-    streaming.main(streaming.StreamConfig.from_json(config.read_text(encoding="utf-8")))
+    streaming.main(streaming.StreamConfig.from_json(_text(config)))
+
+
+def _text(config: Path) -> str:
+    try:
+        return config.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UsageError(f"{config}: cannot be read: {said}; expected a configuration in JSON") from error
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

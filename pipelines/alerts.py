@@ -83,10 +83,9 @@ class Outbox:
     """
 
     def __init__(self, folder: Path, url: str | None, pause_seconds: float = PAUSE_SECONDS) -> None:
-        if url is not None and not url.startswith(("http://", "https://")):
-            raise UsageError(f"webhook {url!r} is not an address; expected http://HOST[:PORT]/PATH or https://...")
         self.folder = folder
         self.url = url
+        self._receiver = "" if url is None else _receiver(url)
         self._pause = pause_seconds
         self._unwritten: deque[tuple[str, bytes]] = deque()
         self._wake = threading.Event()
@@ -156,21 +155,32 @@ class Outbox:
         try:
             answer = self._http.request("POST", str(self.url), body=content, headers={"Content-Type": "application/json"})
         except urllib3.exceptions.HTTPError as error:
-            log.warning("alert_not_delivered", url=self.url, error=str(error), waiting=name)
+            log.warning("alert_not_delivered", receiver=self._receiver, error=str(error), waiting=name)
             return False
         if 200 <= answer.status < 300:
             return True
         if answer.status in NEVER_TAKEN:
             self._put_aside(name, content, answer.status)
             return True
-        log.warning("alert_not_delivered", url=self.url, status=answer.status, waiting=name)
+        log.warning("alert_not_delivered", receiver=self._receiver, status=answer.status, waiting=name)
         return False
 
     def _put_aside(self, name: str, content: bytes, status: int) -> None:
         place = self.folder / "refused"
         place.mkdir(exist_ok=True)
         (place / name).write_bytes(content)
-        log.error("alert_refused", url=self.url, status=status, kept_in=str(place / name))
+        log.error("alert_refused", receiver=self._receiver, status=status, kept_in=str(place / name))
+
+
+def _receiver(url: str) -> str:
+    """The host of a webhook, for people: who knows the path of one may often write to it, so logs and messages do not repeat it."""
+    try:
+        parts = urllib3.util.parse_url(url)
+    except urllib3.exceptions.LocationParseError:
+        parts = urllib3.util.Url()
+    if parts.scheme not in ("http", "https") or not parts.host:
+        raise UsageError("the webhook is not an address (not repeated here: it may be a secret); expected http://HOST[:PORT]/PATH")
+    return parts.host if parts.port is None else f"{parts.host}:{parts.port}"
 
 
 def _instant(at_us: int) -> str:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from pipelines.domain.landing import VOCABULARY, WHOLE
+from pipelines.domain.landing import LENGTH_MAX, VOCABULARY, WHOLE
 from pipelines.domain.observations import FORMAT, RECORDS, FoundRun
 from pipelines.lakehouse import Lakehouse, instant_sql
 
@@ -25,6 +25,7 @@ ADDED = ("day", "ingested_at")
 """Columns that bronze adds to the landing's own."""
 
 LINE_LIMIT = 4_000
+QUOTED_LIMIT = 100
 QUARANTINE_ROWS_MAX = 10_000
 
 
@@ -33,8 +34,11 @@ def parsed(lines: DataFrame, schema: StructType) -> DataFrame:
     landed = [field for field in schema if field.name not in ADDED]
     fields = StructType([StructField("format", LongType()), *(StructField(one.name, one.dataType) for one in landed), CORRUPT])
     options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT.name}')"
-    rows = lines.selectExpr("value", "file", "landed_at", f"from_json(value, '{fields.toDDL()}', {options}) AS body")
-    rows = rows.selectExpr("value", "file", "landed_at", "body.*").selectExpr("*", f"{REASON} AS reason")
+    # Cut before anything is made of it: a line without end would be kept, parsed and quoted, and take the whole JVM with it.
+    cut = f"IF(length(value) > {LENGTH_MAX}, substring(value, 1, {LINE_LIMIT}), value) AS value"
+    rows = lines.selectExpr(cut, f"nullif(greatest(length(value), {LENGTH_MAX}), {LENGTH_MAX}) AS excess", "file", "landed_at")
+    rows = rows.selectExpr("value", "excess", "file", "landed_at", f"from_json(value, '{fields.toDDL()}', {options}) AS body")
+    rows = rows.selectExpr("value", "excess", "file", "landed_at", "body.*").selectExpr("*", f"{REASON} AS reason")
     return rows.selectExpr(
         "value",
         "file",
@@ -85,6 +89,7 @@ WHOLE_NUMBERS = frozenset(
 def _reason() -> str:
     """The first thing that is wrong with a row, NULL when nothing is."""
     checks = [
+        _when("excess IS NOT NULL", f"concat('it has ', excess, ' characters, expected at most {LENGTH_MAX}')"),
         _when("_corrupt IS NOT NULL OR record IS NULL AND format IS NULL", "'not a JSON object with fields of the right types'"),
         _when(f"format IS NULL OR format != {FORMAT}", f"concat('format is ', {_text('format')}, ', this reader knows {FORMAT}')"),
         _when(
@@ -136,7 +141,7 @@ def _is_whole(name: str) -> str:
 
 
 def _text(name: str) -> str:
-    return f"coalesce(CAST({name} AS STRING), 'missing')"
+    return f"coalesce(substring(CAST({name} AS STRING), 1, {QUOTED_LIMIT}), 'missing')"
 
 
 def _quoted(words: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from pipelines.lab.cluster import Lab
 from pipelines.lab.config import LabSpec
 from pipelines.lab.node import Fault as Injected
 from pipelines.lab.node import Node
-from pipelines.measuring import LOOPBACK, Measurement, free_port
+from pipelines.measuring import LOOPBACK, Measurement, check_port, free_port
 from pipelines.parts import MeasuredCluster, collectors, dashboard, mark_fault, stream
 from pipelines.results import Results
 from pipelines.workplace import Reporter, check_result_file, workplace
@@ -44,6 +44,7 @@ class DemoOptions:
 def run(options: DemoOptions, console: Console) -> None:
     """Runs the demo; returns when it is over (`--once`) or when it was interrupted."""
     check_result_file(options.json_path)
+    check_port(options.port)
     with workplace("demo", options.home) as home, Reporter(console) as say:
         anchor = Anchor.now()
         with Measurement(home, say) as measurement:
@@ -86,7 +87,7 @@ def _demonstrate(measurement: Measurement, lab: Lab, anchor: Anchor, address: st
     results.show(console)
     if options.json_path is not None:
         results.write(options.json_path)
-        console.print(f"written: {options.json_path}")
+        console.print(f"written: {options.json_path}", markup=False, highlight=False)
     if not options.is_once:
         console.print(f"The pages stay at {address}; Ctrl-C ends everything.")
         while True:

@@ -8,9 +8,11 @@ Example: `lastack doctor` on a machine without a browser prints four lines with 
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,14 +67,19 @@ def check_jars() -> Check:
     """The pinned JARs; missing ones are fetched when they are first needed."""
     absent = sum(len(jars.missing(name)) for name in jars.SETS)
     if absent:
-        return Check("jars", f"{absent} not yet in {jars.cache_folder()}", "python -m pipelines.jars fetch")
+        # This very Python: another one, such as the system's, does not know us.
+        return Check("jars", f"{absent} not yet in {jars.cache_folder()}", f"{shlex.quote(sys.executable)} -m pipelines.jars fetch")
     return Check("jars", f"all in {jars.cache_folder()}")
 
 
 def check_browser() -> Check:
     """A Chromium for the tests of the pages; nothing else needs it."""
     browser = find_browser()
-    return Check("browser", str(browser)) if browser else Check("browser", "none found", "apt-get install -y chromium")
+    if browser is None:
+        return Check("browser", "none found", "apt-get install -y chromium")
+    if not os.access(browser, os.X_OK) or browser.is_dir():
+        return Check("browser", f"LASTACK_BROWSER is {browser}, which is no program", "name one in LASTACK_BROWSER, or unset it")
+    return Check("browser", str(browser))
 
 
 def check_memory() -> Check:
@@ -84,8 +91,16 @@ def check_memory() -> Check:
 
 def check_disk() -> Check:
     """Room where temporary files go: the lab keeps its brokers' data there."""
-    folder = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - what the system itself falls back to
-    free = shutil.disk_usage(folder).free
+    try:
+        folder = tempfile.gettempdir()
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Check("disk", f"no place for temporary files: {error.strerror}", "set TMPDIR to a folder that you may write to")
+    wanted = os.environ.get("TMPDIR")
+    if wanted and Path(wanted).resolve() != Path(folder).resolve():
+        return Check(
+            "disk", f"TMPDIR is {wanted}, where nothing can be written", "set TMPDIR to a folder that you may write to, or unset it"
+        )
     remedy = "" if free >= DISK_NEEDED_BYTES else f"the lab needs {DISK_NEEDED_BYTES / 1e9:.0f} GB; set TMPDIR elsewhere"
     return Check("disk", f"{free / 1e9:.1f} GB free in {folder}", remedy)
 

@@ -40,6 +40,7 @@ from pipelines.java import find_java
 from pipelines.resources import resource
 from pipelines.settings import Home
 
+LINE_BYTES_MAX = 32 * 1024 * 1024
 SESSION: dict[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -61,6 +62,8 @@ SESSION: dict[str, str] = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     # The second compiler would take a core for minutes to gain what these batches never repay; one collector thread is enough.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    # A longer line of the landing is skipped: held at once, a line of 100 MB takes a JVM of 1 GB with it, and every other line.
+    "spark.hadoop.mapreduce.input.linerecordreader.line.maxlength": str(LINE_BYTES_MAX),
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

@@ -24,7 +24,7 @@ from pipelines.serving import Serving, Snapshot
 from pipelines.settings import Home
 from pipelines.stream import Options
 from pipelines.stream import run as run_stream
-from pipelines.workplace import Reporter, check_result_file, workplace
+from pipelines.workplace import Reporter, check_result_file, workplace, write_result
 
 REFUSED_SHOWN = 10
 
@@ -53,7 +53,7 @@ def command(landing: Path, console: Console, *, home: Path | None = None, json_p
             console.print(f"  {example['file']}: {example['reason']}", markup=False, highlight=False)
     if json_path is not None:
         document = {"format": 1, "clusters": [results.document() for results in found], "refused": refused}
-        json_path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        write_result(json_path, json.dumps(document, indent=2, allow_nan=False) + "\n")
         console.print(f"written: {json_path}", markup=False, highlight=False)
     return 1 if refused["lines"] else 0
 

@@ -18,7 +18,7 @@ from pipelines.domain.clock import Anchor
 from pipelines.measuring import Measurement
 from pipelines.parts import MeasuredCluster, collectors, stream
 from pipelines.results import Results
-from pipelines.workplace import Reporter, check_result_file, workplace
+from pipelines.workplace import Reporter, check_home, check_result_file, warn, workplace
 
 START_SECONDS = 240.0
 SHORTEST_SECONDS = 10.0
@@ -42,9 +42,10 @@ def run(options: MeasureOptions, console: Console) -> None:
     """Measures, then prints the result. Raises UsageError when the cluster cannot be measured as asked."""
     # What is wrong by itself is said before anybody is asked over the network.
     check_result_file(options.json_path)
+    check_home(options.home)
     cluster = MeasuredCluster(
         place=options.place,
-        cluster_id=systems.reach(options.place, lambda text: console.print(f"warning: {text}", markup=False, highlight=False)),
+        cluster_id=systems.reach(options.place, warn),
         period_ms=options.period_ms,
         may_alter=options.may_alter,
         probers=options.probers,

@@ -169,6 +169,19 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def check_port(port: int) -> None:
+    """Before anything is started: raises UsageError where the pages could not be served at a port of loopback; 0 is any."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, port))
+        except OSError as error:
+            raise UsageError(
+                f"--port {port}: the pages cannot be served at {LOOPBACK}:{port}: {error.strerror};"
+                " name another port, or 0 for a free one"
+            ) from error
+
+
 def _failed(child: Child, code: int) -> LastackError:
     said = [line.removeprefix(PREFIX) for line in child.log_tail(50).splitlines() if line.startswith(PREFIX)]
     if said:

@@ -9,7 +9,7 @@ from rich.console import Console
 from pipelines.errors import UsageError
 from pipelines.rebuild import Rebuilt, run
 from pipelines.settings import Home
-from pipelines.workplace import Reporter, check_result_file
+from pipelines.workplace import Reporter, check_result_file, made_home, write_result
 
 
 def command(source: str, home: Path, console: Console, *, is_check: bool, json_path: Path | None) -> int:
@@ -22,10 +22,10 @@ def command(source: str, home: Path, console: Console, *, is_check: bool, json_p
         )
     check_result_file(json_path)
     with Reporter(console) as say:
-        found = run(Home(home.resolve()), is_check=is_check, say=say)
+        found = run(made_home(home), is_check=is_check, say=say)
     differences = sum(len(one.differences) for one in found)
     if json_path is not None:
-        json_path.write_text(json.dumps([_document(one) for one in found], indent=1, default=str) + "\n", encoding="utf-8")
+        write_result(json_path, json.dumps([_document(one) for one in found], indent=1, default=str) + "\n")
         console.print(f"written: {json_path}", markup=False, highlight=False)
     if not differences:
         console.print("Everything follows from the observations as it stands: nothing differs.")

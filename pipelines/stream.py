@@ -8,6 +8,7 @@ after a crash changes nothing. One writer: a lock file is held by this process *
 until the JVM of a killed one is gone.
 """
 
+import re
 import shutil
 import threading
 import time
@@ -25,9 +26,10 @@ from pyspark.sql import functions as f
 from pipelines import bronze
 from pipelines.compaction import Compaction
 from pipelines.ddl import table_names
+from pipelines.endless import refused
 from pipelines.errors import LakehouseError
 from pipelines.exclusive import only_writer
-from pipelines.lakehouse import Lakehouse, session
+from pipelines.lakehouse import LINE_BYTES_MAX, Lakehouse, session
 from pipelines.progress import Progress
 from pipelines.readback import ReadBacks
 from pipelines.settings import Home
@@ -78,9 +80,9 @@ class Stream:
         try:
             self._run(stopping)
         except Exception as error:
-            self.progress.write(state="failed", error=_first_line(error))
+            self.progress.write(state="failed", error=said_by(error))
             if isinstance(error, PySparkException):
-                raise LakehouseError(f"the streaming query failed: {_first_line(error)}") from error
+                raise LakehouseError(f"the streaming query failed: {said_by(error)}") from error
             raise
         finally:
             self._pool.shutdown()
@@ -184,6 +186,7 @@ class Stream:
                 self._sum_up()
             self._compact_if_due()
             duration_ms = round((time.monotonic() - began) * 1000)
+            self._refuse_endless_lines(application, batch_id)
             log.info("batch", batch_id=batch_id, ms=duration_ms, is_new=is_new)
             self.progress.write(
                 state="running",
@@ -198,7 +201,15 @@ class Stream:
     def _waiting(self, landed_at: datetime | None) -> int:
         """Files of the landing that are younger than the youngest one that was taken: they are taken in that order."""
         taken_ms = 0 if landed_at is None else round(landed_at.timestamp() * 1000)
-        return sum(1 for path in self.home.landing.glob("[!.]*.jsonl") if _age_mark(path) > taken_ms)
+        return sum(1 for path in self.home.landing.glob("[!.]*.jsonl") if age_mark(path) > taken_ms)
+
+    def _refuse_endless_lines(self, application: str, batch_id: int) -> None:
+        rows = refused(self.home, LINE_BYTES_MAX)
+        for row in rows:
+            log.error("line_refused", file=row["file"], why=row["reason"])
+        if rows:
+            frame = self.lakehouse.rows(bronze.QUARANTINE, rows)
+            self.lakehouse.append(bronze.QUARANTINE, frame, application=f"{application}-endless", version=batch_id)
 
     def _append(self, rows: DataFrame, taken: list[Row], application: str, batch_id: int) -> None:
         if any(one["good"] for one in taken):
@@ -253,13 +264,17 @@ def forget_unborn(checkpoint: Path) -> None:
         shutil.rmtree(checkpoint)
 
 
-def _age_mark(path: Path) -> int:
-    """When a file was last changed, in the milliseconds that Spark orders files by; 0 for one that has just been cleaned away."""
+def age_mark(path: Path) -> int:
+    """When a file was last changed, in the milliseconds that Spark orders files by; 0 for what is cleaned away or is no file."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
-    except FileNotFoundError:
+    except OSError:
         return 0
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def said_by(error: Exception) -> str:
+    """An error in one line. What went wrong in a batch comes back from the JVM behind a stack trace: its cause is said."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    if "Traceback" not in lines[0]:
+        return lines[0]
+    return next((line for line in lines if re.match(r"[\w.]+(Error|Exception|Failed|Out)\b: ", line)), lines[0])

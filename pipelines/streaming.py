@@ -12,6 +12,7 @@ from pipelines.brokers.systems import log_reader
 from pipelines.collect.config import ClusterConfig
 from pipelines.collect.lifecycle import stop_signals
 from pipelines.collect.spool import Spool
+from pipelines.errors import UsageError
 from pipelines.readback import ReadBacks
 from pipelines.settings import Home
 from pipelines.stream import Options, run
@@ -49,6 +50,8 @@ def _readbacks(config: StreamConfig, spool: Spool) -> ReadBacks:
     for one in config.topics:
         name, _, written = one.partition("=")
         kind, _, lane = written.partition("/")
+        if not (name and kind and lane):
+            raise UsageError(f"topics: {one!r} is none, expected NAME=KIND/LANE, such as lastack-canary-write=write/raw")
         topics[name] = (kind, lane)
     return ReadBacks(
         cluster_id=config.cluster_id,

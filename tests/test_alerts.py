@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from pipelines.alerts import NEVER, Outbox, message
 from pipelines.errors import UsageError
@@ -167,8 +168,20 @@ def test_without_a_receiver_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_an_address_that_no_webhook_can_have_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"webhook 'ops@example\.org' is not an address"):
-        Outbox(tmp_path, "ops@example.org")
+    for url in ("s3cret@example.org", "ftp://example.org/s3cret", "http:///s3cret", "http://h:99999/s3cret"):
+        with pytest.raises(UsageError, match="the webhook is not an address") as error:
+            Outbox(tmp_path, url)
+        assert "s3cret" not in str(error.value)
+
+
+def test_what_is_logged_of_a_receiver_that_is_down_names_its_host_and_not_the_path_that_is_its_secret(tmp_path: Path) -> None:
+    receiver = Receiver()
+    receiver.close()
+    with structlog.testing.capture_logs() as logs, Outbox(tmp_path, f"http://u:s3cret@127.0.0.1:{receiver.port}/s3cret") as outbox:
+        outbox.put(body(1))
+        waits(lambda: bool(logs), "a line in the log")
+    assert logs[0]["receiver"] == f"127.0.0.1:{receiver.port}"
+    assert "s3cret" not in str(logs)
 
 
 def test_a_half_written_message_is_never_sent(tmp_path: Path, receiver: Receiver) -> None:

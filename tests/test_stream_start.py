@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.stream import forget_unborn
+from pipelines.stream import age_mark, forget_unborn, said_by
 
 
 def checkpoint(path: Path, *offsets: str) -> Path:
@@ -33,3 +33,16 @@ def test_one_that_had_planned_a_batch_is_gone_on_with(tmp_path: Path) -> None:
 
 def test_where_there_is_none_there_is_nothing_to_forget(tmp_path: Path) -> None:
     forget_unborn(tmp_path / "checkpoint")
+
+
+def test_what_lies_in_the_landing_and_is_no_file_has_no_age_and_ends_nothing(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.jsonl"
+    loop.symlink_to(loop)
+    assert [age_mark(loop), age_mark(tmp_path / "gone.jsonl")] == [0, 0]
+
+
+def test_of_what_went_wrong_in_a_batch_the_cause_is_said_and_not_the_word_traceback() -> None:
+    text = "[FAILED] Reason: Return Message: Traceback (most recent call last):\n  File x\nOSError: [Errno 28] No space left\n\tat py4j"
+    assert said_by(RuntimeError(text)) == "OSError: [Errno 28] No space left"
+    assert said_by(RuntimeError("[ONE] line\nmore")) == "[ONE] line"
+    assert said_by(RuntimeError()) == "RuntimeError"

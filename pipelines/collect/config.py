@@ -18,6 +18,7 @@ from typing import Any, Self
 from pipelines.brokers.base import ClusterPlace
 from pipelines.collect.spool import Limits, Spool
 from pipelines.domain.clock import Anchor
+from pipelines.domain.landing import WHOLE
 from pipelines.errors import UsageError
 
 NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -68,8 +69,8 @@ class CollectorConfig:
     def from_json(cls, text: str) -> Self:
         """The inverse of `to_json`. Raises UsageError that names what is wrong."""
         try:
-            values = json.loads(text)
-        except ValueError as error:
+            values = json.loads(text, object_pairs_hook=_each_once)
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{cls.__name__}: not JSON: {error}") from error
         if not isinstance(values, dict):
             raise UsageError(f"{cls.__name__}: expected a JSON object, found {type(values).__name__}")
@@ -81,6 +82,8 @@ class CollectorConfig:
             has_default = one.default is not dataclasses.MISSING or one.default_factory is not dataclasses.MISSING
             if name not in values and not has_default:
                 raise UsageError(f"{cls.__name__}: {name!r} is missing")
+            if not has_default and values[name] == "":
+                raise UsageError(f"{cls.__name__}: {name!r} is empty")
         return cls(**{name: _checked(cls.__name__, name, value, hints[name]) for name, value in values.items()})
 
 
@@ -123,6 +126,14 @@ def as_fields(place: ClusterPlace) -> dict[str, Any]:
     }
 
 
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is here twice")
+    return dict(pairs)
+
+
 def _checked(owner: str, name: str, value: Any, hint: Any) -> Any:
     arms = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     for arm in arms:
@@ -131,9 +142,11 @@ def _checked(owner: str, name: str, value: Any, hint: Any) -> Any:
         if typing.get_origin(arm) is tuple and isinstance(value, list):
             item = typing.get_args(arm)[0]
             return tuple(_checked(owner, f"{name}[{index}]", one, item) for index, one in enumerate(value))
+        if arm in (int, float) and type(value) in (int, arm) and not 0 <= value <= WHOLE.stop:
+            raise UsageError(f"{owner}: {name} is {value!r}, expected a number that is not negative and has an end")
         if arm is float and type(value) is int:
             return float(value)
-        if arm in NAMES and type(value) is arm:
+        if arm in NAMES and type(value) is arm and not (arm is str and "\x00" in value):
             return value
     wanted = " or ".join("null" if arm is types.NoneType else NAMES.get(arm, "a list") for arm in arms)
     raise UsageError(f"{owner}: {name} is {value!r}, expected {wanted}")

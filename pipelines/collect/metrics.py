@@ -224,8 +224,9 @@ def _login(path: str | None) -> tuple[str, str] | None:
         return None
     try:
         text = Path(path).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise UsageError(f"login file {path}: cannot be read: {error.strerror}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UsageError(f"login file {path}: cannot be read: {said}") from error
     user, colon, password = text.partition(":")
     if not colon:
         raise UsageError(f"login file {path}: expected one line USER:PASSWORD")

@@ -34,6 +34,7 @@ from pipelines.collect.stall import StallDetector
 from pipelines.collect.watched import Watched
 from pipelines.domain.observations import Blind, EpochEnd, LeaderSeen, Outcome, Probes
 from pipelines.domain.spans import Decided, Line
+from pipelines.errors import UsageError
 
 COLLECTOR = "watch"
 BEAT_SECONDS = 0.05
@@ -67,9 +68,16 @@ class WatchConfig(ClusterConfig):
     lambda_ms: int = 1000
     flush_seconds: float = 30.0
 
+    def check(self) -> None:
+        """Raises UsageError for settings that make no sense."""
+        for name, value in (("period_ms", self.period_ms), ("lambda_ms", self.lambda_ms)):
+            if not 10 <= value <= 3_600_000:
+                raise UsageError(f"{name} is {value}, expected 10 to 3600000")
+
 
 def run(config: WatchConfig) -> None:
     """Watches until SIGTERM or SIGINT. Raises UsageError for settings that cannot be used, SpoolError for a spool that cannot."""
+    config.check()
     door = watchable(config.place)
     with config.open_spool(COLLECTOR) as spool, stop_signals() as stop:
         status = StatusLines(spool, config.clock, config.status_seconds)

@@ -21,6 +21,9 @@ WHOLE = range(-(2**53) + 1, 2**53)
 """Whole numbers that every JSON reader takes exactly (RFC 8259), and that no sum or difference of a few can carry out of 64 bits. As
 microseconds they reach to the year 2255."""
 
+LENGTH_MAX = 8 * 1024 * 1024
+"""Characters of a line; far more than any record needs."""
+
 VOCABULARY: dict[str, frozenset[str]] = {
     "outcome": frozenset(Outcome),
     "kind": frozenset(Kind),
@@ -45,6 +48,8 @@ def encode(observation: Observation) -> str:
 
 def decode(line: str) -> Observation:
     """The observation of a line. Raises BadLine with the reason when the line is not one."""
+    if len(line) > LENGTH_MAX:
+        raise BadLine(f"it has {len(line)} characters, expected at most {LENGTH_MAX}")
     try:
         body = json.loads(line)
     except (ValueError, RecursionError) as error:

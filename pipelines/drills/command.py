@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,8 +13,7 @@ from pipelines.drills.records import MODES
 from pipelines.drills.runner import run as run_drill
 from pipelines.drills.suite import PASSED, Result, run_all
 from pipelines.errors import DrillFailed, UsageError
-from pipelines.settings import Home
-from pipelines.workplace import Reporter, check_result_file
+from pipelines.workplace import Reporter, check_home, check_result_file, made_home, temporary_folder, write_result
 
 ALL, LIST = "all", "list"
 
@@ -65,11 +63,12 @@ def _all(options: DrillOptions, console: Console) -> None:
 
 def _one(options: DrillOptions, console: Console) -> None:
     check_result_file(options.json_path)
+    check_home(options.home)
     drill = plan.load(options.name)
     mode = options.mode or drill.modes[0]
     if mode not in drill.modes:
         raise UsageError(f"--mode {mode}: {drill.name} runs in {', '.join(drill.modes)}")
-    home = options.home or Path(tempfile.mkdtemp(prefix=f"lastack-drill-{drill.name}-"))
+    home = options.home or temporary_folder(f"drill-{drill.name}")
     result = _run(drill, mode, home, console, is_kept=options.home is not None)
     for one in result.claims:
         mark = "ok  " if one["holds"] else "FAIL"
@@ -77,7 +76,7 @@ def _one(options: DrillOptions, console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(f"{drill.name} {mode}: {result.verdict} in {result.seconds:.0f} s", markup=False, highlight=False)
     if options.json_path is not None:
-        options.json_path.write_text(json.dumps(asdict(result), indent=2) + "\n", encoding="utf-8")
+        write_result(options.json_path, json.dumps(asdict(result), indent=2) + "\n")
     if result.verdict != PASSED:
         raise DrillFailed(f"{drill.name} {mode}: a claim does not hold; the evidence is in {result.evidence}")
 
@@ -85,9 +84,8 @@ def _one(options: DrillOptions, console: Console) -> None:
 def _run(drill: Drill, mode: str, home: Path, console: Console, *, is_kept: bool = False) -> Result:
     """Runs one drill in a folder that goes when it passed and nobody asked for it."""
     try:
-        home.mkdir(parents=True, exist_ok=True)
         with Reporter(console) as say:
-            verdict = run_drill(drill, mode, Home(home.resolve()), say)
+            verdict = run_drill(drill, mode, made_home(home), say)
     except KeyboardInterrupt:
         if not is_kept:
             shutil.rmtree(home, ignore_errors=True)

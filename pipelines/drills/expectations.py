@@ -18,6 +18,7 @@ Example:
     - losses: {where: {verdict: LOST}, rows: 0}
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -130,14 +131,22 @@ def _columns(value: Value, columns: tuple[str, ...], more: set[str]) -> dict[str
 def _claim_of(value: Value) -> Any:
     plain = value.plain()
     if isinstance(plain, dict):
-        value.fields(("min", "max"))
+        found = value.fields(("min", "max"))
+        _check_range(value, *(found.get(name, lambda one: one.number(-math.inf), None) for name in ("min", "max")))
     return plain
+
+
+def _check_range(value: Value, least: float | None, most: float | None) -> None:
+    if least is not None and most is not None and least > most:
+        raise value.error(f"nothing lies within {{min: {least:g}, max: {most:g}}}")
 
 
 def _count(value: Value) -> tuple[int, int | None]:
     if isinstance(value.plain(), dict):
         found = value.fields(("min", "max"))
-        return found.get("min", Value.whole, 0), found.get("max", Value.whole, None)
+        least, most = found.get("min", Value.whole, 0), found.get("max", Value.whole, None)
+        _check_range(value, least, most)
+        return least, most
     exactly = value.whole()
     return exactly, exactly
 

@@ -6,6 +6,7 @@ a name that comes twice and a value of another kind are errors that name the fil
 Example: `titel: x` in line 1 of drill.yml is "drill.yml:1: 'titel' is not allowed here; allowed are description, expect, ..., title".
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from pipelines.errors import UsageError
 
 T = TypeVar("T")
 D = TypeVar("D")
+SHOWN = 80
 NULL = "tag:yaml.org,2002:null"
 
 
@@ -36,8 +38,9 @@ class Value:
         loader = yaml.SafeLoader("")
         try:
             return loader.construct_object(self.node, deep=True)
-        except yaml.YAMLError as error:
-            raise self.error(f"cannot be read: {error}") from error
+        except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            # What looks like a number or a date and is none (2026-99-99) is an error of the constructor's own.
+            raise self.error(f"cannot be read: {getattr(error, 'problem', None) or error}") from error
 
     def text(self) -> str:
         """A text that is not empty; a number is taken as it is written."""
@@ -45,18 +48,25 @@ class Value:
             raise self.error("expected a text")
         return " ".join(self.node.value.split())
 
-    def number(self, least: float = 0) -> float:
-        """A number that is not less than `least`."""
+    def number(self, least: float = 0, most: float = math.inf) -> float:
+        """A number from `least` to `most`."""
         found = self.plain()
-        if isinstance(found, bool) or not isinstance(found, int | float) or found < least:
-            raise self.error(f"expected a number, {least:g} or more, found {self._shown()}")
+        if isinstance(found, bool) or not isinstance(found, int | float) or not least <= found <= most or found == math.inf:
+            raise self.error(f"expected a number, {_range(least, most)}, found {self._shown()}")
         return found
 
-    def whole(self, least: int = 0) -> int:
-        """A whole number that is not less than `least`."""
+    def flag(self) -> bool:
+        """True or false."""
         found = self.plain()
-        if isinstance(found, bool) or not isinstance(found, int) or found < least:
-            raise self.error(f"expected a whole number, {least} or more, found {self._shown()}")
+        if not isinstance(found, bool):
+            raise self.error(f"expected true or false, found {self._shown()}")
+        return found
+
+    def whole(self, least: int = 0, most: float = math.inf) -> int:
+        """A whole number from `least` to `most`."""
+        found = self.plain()
+        if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= most:
+            raise self.error(f"expected a whole number, {_range(least, most)}, found {self._shown()}")
         return found
 
     def one_of(self, allowed: Iterable[str]) -> str:
@@ -95,7 +105,7 @@ class Value:
     def _shown(self) -> str:
         if isinstance(self.node, yaml.MappingNode):
             return "a mapping"
-        return "a list" if isinstance(self.node, yaml.SequenceNode) else repr(str(self.node.value))
+        return "a list" if isinstance(self.node, yaml.SequenceNode) else repr(str(self.node.value)[:SHOWN])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +133,19 @@ class Fields:
         return read(self[name]) if name in self else default
 
 
+def _range(least: float, most: float) -> str:
+    return f"{least:g} or more" if most == math.inf else f"{least:g} to {most:g}"
+
+
 def read(path: Path) -> Value:
     """The whole document of a file. Raises UsageError where it is no YAML, or empty."""
     try:
         node = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        said = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "it is nested too deeply"
+        raise UsageError(f"{path.name}: not YAML: {said}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""

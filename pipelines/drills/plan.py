@@ -28,6 +28,7 @@ from pipelines.resources import resource
 
 ACKS = {"all": -1, "1": 1}
 WITHIN_SECONDS = 60.0
+PROBERS_MAX = 9
 RATE = 120
 PARTITIONS = 6
 REPLICAS = 3
@@ -126,7 +127,7 @@ def load(name: str) -> Drill:
 def read_drill(path: Path) -> Drill:
     """The drill of a file."""
     found = marked.read(path).fields(TOP, needed=("title", "description", "steady-state-hypothesis", "method", "expect"))
-    modes = found.get("modes", lambda value: tuple(one.one_of(MODES) for one in value.items()), (KRAFT,))
+    modes = found.get("modes", _modes, (KRAFT,))
     topics = found.get("topics", _topics, ())
     roles: set[str] = set()
     method = tuple(_step(value, roles) for value in found["method"].items())
@@ -146,9 +147,16 @@ def read_drill(path: Path) -> Drill:
         method=method,
         rollbacks=rollbacks,
         expect=tuple(read_expectation(one, roles, labels) for one in found["expect"].items()),
-        coverage=found.get("coverage", lambda value: float(value.number()), 0.8),
-        probers=found.get("probers", lambda value: value.whole(1), 1),
+        coverage=found.get("coverage", lambda value: float(value.number(most=1)), 0.8),
+        probers=found.get("probers", lambda value: value.whole(1, PROBERS_MAX), 1),
     )
+
+
+def _modes(value: Value) -> tuple[str, ...]:
+    modes = tuple(dict.fromkeys(one.one_of(MODES) for one in value.items()))
+    if not modes:
+        raise value.error(f"names no mode; one of {', '.join(MODES)}, or both")
+    return modes
 
 
 # --- the cluster ------------------------------------------------------------------------------------------------------
@@ -167,16 +175,31 @@ def _settings_of(mode: str) -> Callable[[Value], dict[str, Any]]:
 
 
 def _setting(name: str, value: Value) -> Any:
-    if name == "properties":
-        return _texts(value)
-    if name == "node_properties":
-        return {Value(found.key(node).node, value.file).whole(1): _texts(one) for found in [value.fields()] for node, one in found}
-    plain = value.plain()
-    return tuple(tuple(one) if isinstance(one, list) else one for one in plain) if isinstance(plain, list) else plain
+    return SETTINGS[name](value) if name in SETTINGS else value.whole(1)
+
+
+def _node_texts(value: Value) -> dict[int, dict[str, str]]:
+    return {Value(found.key(node).node, value.file).whole(1): _texts(one) for found in [value.fields()] for node, one in found}
+
+
+def _zones(value: Value) -> dict[str, tuple[int, ...]]:
+    return {zone: tuple(node.whole(1) for node in one.items()) for zone, one in value.fields()}
 
 
 def _texts(value: Value) -> dict[str, str]:
     return {name: one.text() for name, one in value.fields()}
+
+
+SETTINGS: dict[str, Callable[[Value], Any]] = {
+    "properties": _texts,
+    "node_properties": _node_texts,
+    "zookeeper_properties": _texts,
+    "zones": _zones,
+    "network": Value.flag,
+    "zone_delay_ms": Value.number,
+    "controllers": Value.whole,
+}
+"""How the fields of LabSpec are read that are not a whole number of one or more."""
 
 
 def _topics(value: Value) -> tuple[Topic, ...]:
@@ -187,7 +210,7 @@ def _topic(name: str, value: Value) -> Topic:
     found = value.fields(("partitions", "replicas", "assignment", "settings"))
     if "assignment" in found and ("partitions" in found or "replicas" in found):
         raise found.key("assignment").error("assignment says who has which partition: partitions and replicas follow from it")
-    assignment = found.get("assignment", lambda one: tuple(tuple(node.whole(1) for node in row.items()) for row in one.items()), None)
+    assignment = found.get("assignment", _assignment, None)
     return Topic(
         name,
         len(assignment) if assignment else found.get("partitions", lambda one: one.whole(1), PARTITIONS),
@@ -197,13 +220,20 @@ def _topic(name: str, value: Value) -> Topic:
     )
 
 
+def _assignment(value: Value) -> tuple[tuple[int, ...], ...]:
+    rows = tuple(tuple(node.whole(1) for node in row.items()) for row in value.items())
+    if not rows or any(not row or len(set(row)) < len(row) for row in rows):
+        raise value.error("an assignment is a list of partitions, each a list of different brokers, the preferred leader first")
+    return rows
+
+
 def _witnesses(value: Value, topics: tuple[Topic, ...]) -> tuple[WitnessPlan, ...]:
     found: list[WitnessPlan] = []
     for one in value.items():
         each = one.fields(("topic", "acks", "rate", "reads"), needed=("topic", "acks"))
         each["topic"].one_of(topic.name for topic in topics)
         acks = ACKS[each["acks"].one_of(ACKS)]
-        reads = each.get("reads", lambda flag: bool(flag.plain()), acks == ACKS["all"])
+        reads = each.get("reads", Value.flag, acks == ACKS["all"])
         plan = WitnessPlan(each["topic"].text(), acks, each.get("rate", lambda r: r.whole(1), RATE), reads)
         if any(plan.topic == other.topic for other in found):
             raise one.error(f"{plan.topic} has a witness already: one topic a witness, so that what is gone is his")

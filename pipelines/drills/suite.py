@@ -19,7 +19,7 @@ from rich.table import Table
 
 from pipelines.drills.plan import Drill
 from pipelines.drills.runner import Verdict
-from pipelines.errors import LastackError
+from pipelines.errors import LastackError, UsageError
 from pipelines.results import interval
 
 PASSED, FAILED, BROKEN = "passed", "FAILED", "BROKEN"
@@ -63,7 +63,12 @@ RunOne = Callable[[Drill, str], Result]
 
 def run_all(drills: Iterable[Drill], folder: Path, run_one: RunOne, console: Console, *, fresh: bool, modes: tuple[str, ...]) -> bool:
     """Runs what has not run yet; returns whether every drill has passed."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--results {folder}: cannot be made or used: {error.strerror}; name a folder that you may write to"
+        ) from error
     path = folder / RESULTS
     found = {} if fresh else _read(path)
     wanted = [(drill, mode) for drill in drills for mode in drill.modes if mode in modes]

@@ -12,10 +12,10 @@ from typing import Any
 from rich.console import Console
 
 from pipelines import __version__
-from pipelines.errors import LastackError
 from pipelines.results.shown import Found, interval, show
 from pipelines.serving import Serving, Snapshot
 from pipelines.settings import Home
+from pipelines.workplace import write_result
 
 __all__ = ["Results", "interval"]
 
@@ -65,15 +65,7 @@ class Results:
 
     def write(self, path: Path) -> None:
         """Writes the document, whole or not at all. Raises LastackError when it cannot be written."""
-        part = path.with_name(f".{path.name}.part")
-        text = json.dumps(self.document(), indent=2, allow_nan=False) + "\n"
-        try:
-            part.write_text(text, encoding="utf-8")
-            part.replace(path)
-        except OSError as error:
-            raise LastackError(
-                f"the result cannot be written to {path}: {error.strerror}; name a file in a folder that is there"
-            ) from error
+        write_result(path, json.dumps(self.document(), indent=2, allow_nan=False) + "\n")
 
     def _outage(self, row: Row) -> Row:
         phases = [

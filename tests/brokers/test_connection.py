@@ -68,11 +68,24 @@ def test_addresses_are_read(text: str, expected: list[tuple[str, int]]) -> None:
         ("a:65536", "not a port"),
         ("::1:9092", "no port"),
         ("http://a:1/", "write 'a:1'"),
+        ("::1", "in brackets: [::1]:9092"),
+        ("a:" + "9" * 5000, "not a port"),
+        ("x" * 64 + ":1", "not the name of a host"),
+        ("a b:1", "not the name of a host"),
+        ("a\x00b:1", "not the name of a host"),
+        ("\udcff:1", "not the name of a host"),
     ],
 )
 def test_a_wrong_address_is_quoted_with_what_is_wrong(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         addresses(text)
+
+
+@pytest.mark.parametrize("text", ["u:s3cret@a:1", "http://u:s3cret@a:1", "u:s3cret@a", "b:1,u:s3cret@a:99999"])
+def test_a_password_in_an_address_is_refused_and_never_quoted(text: str) -> None:
+    with pytest.raises(UsageError, match="has an @ in it") as error:
+        addresses(text)
+    assert "s3cret" not in str(error.value)
 
 
 def test_without_a_file_nothing_but_the_address_is_set() -> None:

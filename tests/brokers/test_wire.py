@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import socket
 import struct
 import time
@@ -143,6 +144,12 @@ def test_nobody_there_is_said_at_once_with_the_address() -> None:
 def test_a_name_that_nobody_knows_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConnectionFailed, match=r"no-such-host\.invalid:9092: the host name cannot be resolved"):
         check(Connection.plain("no-such-host.invalid:9092"))
+
+
+def test_what_a_broker_advertises_and_is_no_name_is_said_like_one_that_nobody_knows() -> None:
+    advertised = dataclasses.replace(Connection.plain("a:1"), bootstrap=(Address("x" * 64, 9092),))
+    with pytest.raises(ConnectionFailed, match="the host name cannot be resolved"):
+        check(advertised)
 
 
 def test_every_bootstrap_address_that_failed_is_named() -> None:

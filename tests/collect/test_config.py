@@ -8,6 +8,8 @@ import pytest
 
 from pipelines.brokers.base import ClusterPlace
 from pipelines.collect.config import ClusterConfig, CollectorConfig, as_fields
+from pipelines.collect.watch import WatchConfig
+from pipelines.collect.watch import run as run_watch
 from pipelines.domain.clock import Anchor
 from pipelines.domain.observations import Blind
 from pipelines.errors import UsageError
@@ -51,6 +53,15 @@ def test_every_run_has_a_boot_id_of_its_own() -> None:
         (json.dumps(GOOD | {"every_seconds": True}), "every_seconds is True, expected a number"),
         (json.dumps(GOOD | {"user": 1}), "user is 1, expected text or null"),
         (json.dumps(GOOD | {"rotate_ms": 0.5}), "rotate_ms is 0.5, expected a whole number"),
+        (json.dumps(GOOD | {"rotate_ms": -1}), "rotate_ms is -1, expected a number that is not negative"),
+        (json.dumps(GOOD | {"rotate_ms": 10**30}), "rotate_ms is 1000000000000000000000000000000, expected a number that"),
+        (json.dumps(GOOD | {"every_seconds": -0.5}), "every_seconds is -0.5, expected a number that is not negative"),
+        (json.dumps(GOOD | {"every_seconds": float("nan")}), "every_seconds is nan, expected a number that"),
+        (json.dumps(GOOD | {"every_seconds": float("inf")}), "every_seconds is inf, expected a number that"),
+        (json.dumps(GOOD | {"spool": ""}), "'spool' is empty"),
+        (json.dumps(GOOD | {"spool": "a\x00b"}), "spool is .*, expected text"),
+        (json.dumps(GOOD)[:-1] + ',"spool":"elsewhere"}', "'spool' is here twice"),
+        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, message: str) -> None:
@@ -71,6 +82,13 @@ def test_a_setting_of_the_system_that_names_nothing_is_refused() -> None:
 
     with pytest.raises(UsageError, match="'c1:9093' is not NAME=VALUE"):
         _ = config.place
+
+
+@pytest.mark.parametrize("name", ["period_ms", "lambda_ms"])
+def test_a_watch_that_would_never_rest_is_refused(name: str) -> None:
+    shared = {one: value for one, value in GOOD.items() if one not in ("brokers", "every_seconds")}
+    with pytest.raises(UsageError, match=f"{name} is 0, expected 10 to 3600000"):
+        run_watch(WatchConfig.from_json(json.dumps(shared | {"bootstrap": "127.0.0.1:1", name: 0})))
 
 
 def test_an_anchor_that_is_none_is_named() -> None:

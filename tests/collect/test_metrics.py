@@ -137,5 +137,8 @@ def test_a_login_is_read_from_its_file(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="USER:PASSWORD"):
         config(tmp_path, login_file=str(path)).sources()
+    path.write_bytes(b"reader:\xff\n")
+    with pytest.raises(UsageError, match="it is not UTF-8"):
+        config(tmp_path, login_file=str(path)).sources()
     path.write_text("reader:secret\n")
     assert [source.address for source in config(tmp_path, login_file=str(path)).sources()] == ["h:1"]

@@ -87,6 +87,25 @@ def test_every_drill_that_is_shipped_can_be_read_and_has_something_to_say(name):
         ("description: It dies.\n", "", 1, "'description' is missing"),
         ("title: A", "title: A\ntitle: A", 2, "'title' is here twice"),
         ("[served]", "[served", 12, "not YAML"),
+        ("within: 30", "within: !!int many", 13, "cannot be read: invalid literal"),
+        ("within: 30", "within: 2026-99-99", 13, "cannot be read: month must be"),
+        ("within: 30", "within: " + "9" * 5000, 13, "cannot be read: "),
+        ("within: 30", "within: .nan", 13, "expected a number, 0.1 or more, found '.nan'"),
+        ("within: 30", "within: .inf", 13, "expected a number"),
+        ("title: A", "coverage: 7\ntitle: A", 1, "expected a number, 0 to 1, found '7'"),
+        ("title: A", "probers: 10\ntitle: A", 1, "expected a whole number, 1 to 9, found '10'"),
+        ("modes: [kraft]", "modes: []", 3, "names no mode; one of kraft, zookeeper"),
+        ("nodes: 3", "nodes: three", 5, "expected a whole number, 1 or more, found 'three'"),
+        ("nodes: 3", "nodes: yes", 5, "expected a whole number"),
+        ("nodes: 3", "network: maybe", 5, "expected true or false, found 'maybe'"),
+        ("nodes: 3", "zones: [az1]", 5, "expected a mapping, found a list"),
+        ("nodes: 3", "own_volume_mb: much", 5, "expected a whole number"),
+        ("[[1, 2]]", "[]", 8, "an assignment is a list of partitions"),
+        ("[[1, 2]]", "[[1, 1]]", 8, "each a list of different brokers"),
+        ("acks: all", "acks: all, reads: perhaps", 10, "expected true or false"),
+        ("{min: 1}", "{min: soon}", 17, "expected a number"),
+        ("{min: 1}", "{min: 2, max: 1}", 17, "nothing lies within {min: 2, max: 1}"),
+        ("partitions: led by victim", "rows: {min: 2, max: 1}", 17, "nothing lies within"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_file_and_line(read, right, is_wrong, line, said):
@@ -95,6 +114,14 @@ def test_what_is_wrong_is_said_with_its_file_and_line(read, right, is_wrong, lin
         read(GOOD.replace(right, is_wrong, 1))
     assert str(error.value).startswith(f"drill.yml:{line}: ")
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(("content", "said"), [(b"\xff\xfe\x00", "it is not UTF-8"), (b"a: " + b"[" * 3000, "it is nested too deeply")])
+def test_what_is_no_text_or_has_no_end_is_refused_with_its_file(tmp_path, content, said):
+    path = tmp_path / "drill.yml"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=f"drill.yml: not YAML: {said}"):
+        plan.read_drill(path)
 
 
 def test_a_drill_that_does_nothing_is_refused(read):

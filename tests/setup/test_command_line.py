@@ -1,5 +1,7 @@
 """The command line says what a person can mend in one line, and nothing else."""
 
+import os
+import socket
 import subprocess
 import sys
 
@@ -10,8 +12,8 @@ from pipelines import __version__
 from pipelines.errors import UsageError
 
 
-def lastack(*arguments):
-    return subprocess.run([sys.executable, "-m", "pipelines", *arguments], capture_output=True, text=True, check=False)
+def lastack(*arguments, environ=None):
+    return subprocess.run([sys.executable, "-m", "pipelines", *arguments], capture_output=True, text=True, check=False, env=environ)
 
 
 def test_the_version_is_the_package_s():
@@ -53,3 +55,43 @@ def test_a_wrong_use_is_one_line_that_names_it_and_where_help_is(arguments, name
     assert line.startswith("lastack: ")
     assert named in line
     assert line.endswith("--help)")
+
+
+def test_a_configuration_that_cannot_be_read_is_one_line(tmp_path):
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe{")
+    for command in (["collect", "watch"], ["stream"]):
+        for path, said in ((tmp_path / "not-there.json", "No such file"), (tmp_path, "directory"), (tmp_path / "binary.json", "UTF-8")):
+            answer = lastack(*command, str(path))
+            (line,) = answer.stderr.splitlines()
+            assert (answer.returncode, said in line, str(path) in line) == (2, True, True), line
+
+
+def test_a_file_where_a_folder_is_needed_is_one_line_that_names_the_option(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for option, arguments in (
+        ("--home", ["dashboard", "--port", "0"]),
+        ("--home", ["drill", "leader-killed"]),
+        ("--home", ["measure", "--bootstrap", "127.0.0.1:1", "--for", "20s"]),
+        ("--results", ["drill", "all"]),
+    ):
+        for name in ("file", "file/below", "loop"):
+            answer = lastack(*arguments, option, str(tmp_path / name))
+            (line,) = answer.stderr.splitlines()
+            assert answer.returncode == 2, line
+            assert line.startswith(f"lastack: {option} {tmp_path / name}: ")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_port_that_is_taken_is_one_line_that_names_the_option_and_leaves_nothing_behind(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for arguments in (["demo", "--once"], ["dashboard", "--home", str(tmp_path / "home")]):
+            environ = os.environ | {"TMPDIR": str(tmp_path)}
+            answer = lastack(*arguments, "--port", port, environ=environ)
+            (line,) = answer.stderr.splitlines()
+            assert answer.returncode == 2, line
+            assert line.startswith(f"lastack: --port {port}: ")
+    assert list(tmp_path.iterdir()) == []

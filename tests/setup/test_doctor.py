@@ -1,5 +1,8 @@
 """What is missing is said in one line; the tests' browser is installed where that may be done."""
 
+import shlex
+import subprocess
+
 import pytest
 
 from pipelines import doctor
@@ -70,3 +73,28 @@ def test_the_report_has_a_line_for_each_check_and_a_remedy_where_one_is_needed()
 
 def test_every_check_looks_at_this_machine():
     assert [check.name for check in doctor.check_all()] == ["python", "java", "jars", "browser", "memory", "disk"]
+
+
+def test_a_tmpdir_where_nothing_can_be_written_is_missing_and_not_an_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "not-there", tmp_path / "file"):
+        monkeypatch.setenv("TMPDIR", str(place))
+        monkeypatch.setattr(doctor.tempfile, "tempdir", None)
+        check = doctor.check_disk()
+        assert not check.is_ok
+        assert str(place) in check.found
+        assert "TMPDIR" in check.remedy
+
+
+def test_a_browser_that_is_named_and_not_there_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setenv("LASTACK_BROWSER", str(tmp_path / "not-there"))
+    check = doctor.check_browser()
+    assert "LASTACK_BROWSER" in check.remedy
+
+
+def test_the_command_that_it_suggests_runs_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("LASTACK_CACHE", str(tmp_path))
+    program, *arguments = shlex.split(doctor.check_jars().remedy)
+    assert arguments == ["-m", "pipelines.jars", "fetch"]
+    script = "import pipelines.jars.__main__"
+    assert subprocess.run([program, "-c", script], cwd=tmp_path, env={}, check=False).returncode == 0

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines import bronze
-from pipelines.domain.landing import BadLine, decode, from_row
+from pipelines.domain.landing import LENGTH_MAX, BadLine, decode, from_row
 from pipelines.lakehouse import Lakehouse
 from tests.spark.histories import kill_of_broker_2
 
@@ -65,6 +65,20 @@ def test_the_native_parser_and_decode_agree_on_which_lines_are_good(spark: Spark
             elif from_row(rows[line]) != observation:
                 disagreed.append((line, "both take it and read different things"))
     assert disagreed == []
+
+
+def test_a_line_without_end_is_quarantined_in_a_few_words_and_no_reason_quotes_all_of_it(
+    spark: SparkSession, lakehouse: Lakehouse
+) -> None:
+    endless = '{"format":1,"record":"' + "x" * LENGTH_MAX
+    wordy = json.dumps({"format": 1, "record": "y" * 1_000_000})
+    rows = parse(spark, lakehouse, [endless, wordy])
+    cut = rows[endless[: bronze.LINE_LIMIT]]
+    assert cut["reason"] == f"it has {len(endless)} characters, expected at most {LENGTH_MAX}"
+    assert str(rows[wordy]["reason"]).startswith("record is yyy")
+    assert len(str(rows[wordy]["reason"])) < bronze.LINE_LIMIT
+    with pytest.raises(BadLine, match="expected at most"):
+        decode(endless)
 
 
 def test_every_bad_line_has_a_reason_that_says_what_is_wrong(spark: SparkSession, lakehouse: Lakehouse) -> None:

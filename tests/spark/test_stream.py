@@ -77,6 +77,19 @@ def test_a_bad_line_goes_to_the_quarantine_with_its_reason_and_stops_nothing(kil
     assert outages(killed, resource="canary-write")
 
 
+def test_a_line_that_no_memory_holds_stops_no_other(lakehouse: Lakehouse) -> None:
+    lines = kill_of_broker_2().lines()
+    endless = [lines[0], "x" * 40_000_000, lines[1]]
+    land(endless, lakehouse.home.landing, "endless")
+    run_stream(lakehouse)
+    assert lakehouse.read(bronze.OBSERVATIONS).count() == 2
+    (row,) = lakehouse.read(bronze.QUARANTINE).collect()
+    assert (row["file"], row["reason"].startswith("a line of more than 32 MiB is not read")) == ("endless.jsonl", True)
+    assert (lakehouse.home.stream / "refused" / "endless.jsonl").read_text().splitlines() == endless
+    run_stream(lakehouse)
+    assert lakehouse.read(bronze.QUARANTINE).count() == 1, "it is told of once"
+
+
 def test_an_outage_that_goes_on_is_open_and_is_closed_by_a_later_file(lakehouse: Lakehouse) -> None:
     history = kill_of_broker_2(is_read_back=False)
     lines = list(zip(history.observations, history.lines(), strict=True))

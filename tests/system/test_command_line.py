@@ -53,6 +53,7 @@ def ours(home: Path) -> list[str]:
         (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--metadata-log", "not-there"], "--metadata-log not-there"),
         (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--jolokia", "garbage"], "Jolokia URL 'garbage'"),
         (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--jolokia", "http://h:99999/jolokia"], "cannot be read"),
+        (["--bootstrap", "127.0.0.1:1", "--for", "20s", "--zookeeper", "h:99999/kafka"], "--zookeeper 'h:99999/kafka': not an address"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
@@ -65,7 +66,13 @@ def test_what_cannot_be_measured_is_one_line_and_exit_code_2(arguments: list[str
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--bootstrap", "user:s3cret@127.0.0.1:1"), ("--jolokia", "http://user:s3cret@127.0.0.1:1/jolokia")]
+    ("option", "value"),
+    [
+        ("--bootstrap", "user:s3cret@127.0.0.1:1"),
+        ("--bootstrap", "http://user:s3cret@127.0.0.1:1"),
+        ("--jolokia", "http://user:s3cret@127.0.0.1:1/jolokia"),
+        ("--zookeeper", "user:s3cret@127.0.0.1:1/kafka"),
+    ],
 )
 def test_a_password_in_an_address_is_refused_and_not_repeated(option: str, value: str) -> None:
     arguments = {"--bootstrap": "127.0.0.1:1", "--for": "20s", option: value}

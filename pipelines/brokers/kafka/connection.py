@@ -29,6 +29,7 @@ PBES2 = bytes.fromhex("06092a864886f70d01050d")
 """The object identifier of the encryption that openssl uses by default. Kafka's Java client asks the JDK for it by a name that
 JDK 17 and 21 do not know (NoSuchAlgorithmException: PBES2 SecretKeyFactory not available), so it cannot read such a key."""
 
+PORT_DIGITS = 5
 JAAS_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -176,20 +177,34 @@ def addresses(text: str) -> tuple[Address, ...]:
 
 
 def _address(part: str) -> Address:
-    if "://" in part:
-        raise UsageError(f"bootstrap address {part!r} has a protocol in front; write {part.split('://', 1)[1].rstrip('/')!r}")
+    # First of all, and without quoting it: what stands before an @ is a password.
     if "@" in part:
         raise UsageError(
             "a bootstrap address has an @ in it; user and password belong into the file of --command-config, write HOST:PORT"
         )
+    if "://" in part:
+        raise UsageError(f"bootstrap address {part!r} has a protocol in front; write {part.split('://', 1)[1].rstrip('/')!r}")
     host, colon, port = part.rpartition(":")
     if colon and not host:
         raise UsageError(f"bootstrap address {part!r} has no host; write HOST:PORT, such as broker1{part}")
-    if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+    if colon and ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise UsageError(f"bootstrap address {part!r} has no port; write an IPv6 address in brackets: [{part}]:9092")
+    if not colon:
         raise UsageError(f"bootstrap address {part!r} has no port; write HOST:PORT, such as {part}:9092")
-    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    if not port.isascii() or not port.isdigit() or len(port) > PORT_DIGITS or not 0 < int(port) < 65536:
         raise UsageError(f"bootstrap address {part!r}: {port!r} is not a port; expected a number from 1 to 65535")
+    if not _is_host(host):
+        raise UsageError(f"bootstrap address {part!r}: {host!r} is not the name of a host; write HOST:PORT, such as broker1:9092")
     return Address(host.strip("[]"), int(port))
+
+
+def _is_host(host: str) -> bool:
+    """Whether a resolver can be asked for it at all."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return host.isprintable() and " " not in host
 
 
 @functools.lru_cache(maxsize=4)

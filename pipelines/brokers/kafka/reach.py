@@ -23,6 +23,11 @@ def reach(place: ClusterPlace, warn: Callable[[str], None]) -> str:
     controllers = _controllers(place, settings)
     if settings.metadata_log is not None:
         folder_of(settings.metadata_log)
+    if settings.zookeeper is not None:
+        # Its client is loaded where there is a ZooKeeper.
+        from pipelines.brokers.kafka.znodes import check_connect
+
+        check_connect(settings.zookeeper)
     for warning in connection.warnings:
         warn(warning)
     reached = check(connection)
@@ -31,7 +36,6 @@ def reach(place: ClusterPlace, warn: Callable[[str], None]) -> str:
     if controllers is not None:
         check_controllers(controllers)
     if settings.zookeeper is not None:
-        # Its client is loaded where there is a ZooKeeper.
         from pipelines.brokers.kafka.zookeeper import check_zookeeper
 
         check_zookeeper(settings.zookeeper, reached.cluster_id)

@@ -323,6 +323,9 @@ class Wire(asyncio.Protocol):
             ) from error
         except socket.gaierror as error:
             raise NotReached(self.address, f"the host name cannot be resolved ({error.strerror})", "NAME_NOT_RESOLVED") from error
+        except UnicodeError as error:
+            # A broker may advertise what is no name.
+            raise NotReached(self.address, f"the host name cannot be resolved ({error})", "NAME_NOT_RESOLVED") from error
         except ConnectionRefusedError as error:
             raise NotReached(self.address, "connection refused: nobody listens on this port") from error
         except ConnectionError as error:

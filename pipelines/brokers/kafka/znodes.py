@@ -20,9 +20,10 @@ from typing import Any, Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import Callback, EventType, KazooState
 
-from pipelines.errors import ConnectionFailed, RetryableError, Unauthorised
+from pipelines.errors import ConnectionFailed, RetryableError, Unauthorised, UsageError
 
 SESSION_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
@@ -60,6 +61,19 @@ class Znode:
         return cls(data, stat.czxid, stat.mzxid, stat.ctime, stat.mtime, stat.version, stat.cversion, stat.pzxid)
 
 
+def check_connect(connect: str) -> None:
+    """Raises UsageError for what cannot be addresses of ZooKeeper; what stands before an @ may be a password, and is not repeated."""
+    if "@" in connect:
+        raise UsageError("--zookeeper has an @ in it; a password must not stand in commands and logs, write HOST:PORT[/chroot]")
+    try:
+        hosts, _ = collect_hosts(connect)
+        is_usable = bool(hosts) and all(host and 0 < port < 65536 for host, port in hosts)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise UsageError(f"--zookeeper {connect!r}: not an address; expected HOST:PORT[,HOST:PORT][/chroot]")
+
+
 class Znodes:
     """A session. Every method but the constructor is called on one event loop.
 
@@ -68,6 +82,7 @@ class Znodes:
     """
 
     def __init__(self, connect: str) -> None:
+        check_connect(connect)
         self.connect = connect
         self.generation = 0
         self.changed: set[str] = set()
@@ -82,18 +97,13 @@ class Znodes:
         return 0 if self._client is None else int(self._client.last_zxid)
 
     async def start(self, timeout: float) -> None:
-        """Opens the session, once. Raises ConnectionFailed when no server answers in time, or the address is none."""
+        """Opens the session, once. Raises ConnectionFailed when no server answers in time."""
         if self._client is not None:
             return
         loop = self._loop = asyncio.get_running_loop()
-        try:
-            self._client = KazooClient(
-                self.connect, timeout=SESSION_SECONDS, connection_retry=RECONNECT, command_retry={"max_tries": 0}, logger=_LOGGER
-            )
-        except ValueError as error:
-            raise ConnectionFailed(
-                f"--zookeeper {self.connect}: not an address ({error}); expected HOST:PORT[,HOST:PORT][/chroot]"
-            ) from error
+        self._client = KazooClient(
+            self.connect, timeout=SESSION_SECONDS, connection_retry=RECONNECT, command_retry={"max_tries": 0}, logger=_LOGGER
+        )
 
         def on_state(state: str) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended

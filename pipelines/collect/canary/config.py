@@ -80,6 +80,13 @@ class CanaryConfig(ClusterConfig):
                 raise UsageError(f"{name} is {value}, expected {PERIOD_MS_MIN} to 3600000")
         if not 10 <= self.lambda_ms <= 600_000:
             raise UsageError(f"lambda_ms is {self.lambda_ms}, expected 10 to 600000")
+        for name, value in (
+            ("stall_ms", self.stall_ms),
+            ("connections_max", self.connections_max),
+            ("partitions_max", self.partitions_max),
+        ):
+            if value < 1:
+                raise UsageError(f"{name} is {value}, expected 1 or more")
 
     def period_us(self, name: str) -> int:
         """The period of a lane."""

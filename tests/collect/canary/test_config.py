@@ -49,6 +49,9 @@ def test_two_lanes_may_be_slower() -> None:
         ({"period_ms": 9}, "period_ms is 9, expected 10"),
         ({"client_period_ms": 5}, "client_period_ms is 5"),
         ({"lambda_ms": 1}, "lambda_ms is 1"),
+        ({"partitions_max": 0}, "partitions_max is 0, expected 1 or more"),
+        ({"connections_max": 0}, "connections_max is 0"),
+        ({"stall_ms": 0}, "stall_ms is 0"),
     ],
 )
 def test_what_makes_no_sense_is_named(changed: dict[str, object], message: str) -> None:
