@@ -3,7 +3,7 @@
 Each check looks at one thing and says what it found; a check that fails carries a remedy. Nothing is changed, but for
 `python -m pipelines.doctor browser --install`, with which `make test` gets its browser where it may.
 
-Example: `lastack doctor` on a machine without a browser prints four lines with "ok" and one with
+Example: `lastack doctor` on a machine without a browser prints five lines with "ok" and one with
 "missing  browser  none found  ->  apt-get install -y chromium", and exits with 1.
 """
 

@@ -2,8 +2,8 @@
 
 The rule: bronze is what was observed, and nothing else is needed. The lines that windows, losses and findings are made of lie in
 *stretches* with quiet time between them, longer than any window, incident or look-back reaches; each stretch is derived by itself, in
-the order of time, exactly as the stream derives an unsettled region, and gold follows from all of silver. What is summed up over time
-is made again from the runs that compaction kept; lag and exposure of hours that are compacted cannot be, and are left as they are.
+the order of time, exactly as the stream derives an unsettled region, and gold follows from all of silver. Availability is made again
+from the runs that compaction kept. Lag, exposure and clock bounds are left as they are: those of compacted hours could not be made.
 
 A row that is there and would not be made again, one that would be made and is not there, and one that comes out differently are
 differences, with the columns that differ; the version of the rule that made each is among them. `--check` writes nothing.

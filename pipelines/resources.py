@@ -1,4 +1,4 @@
-"""Where are the files that are not code: conf/, sql/, expectations/?
+"""Where are the files that are not code: conf/ and sql/?
 
 The rule: in a checkout they lie beside the packages, where people edit them; in an installed wheel they are shipped
 inside this package (pyproject.toml, force-include). Nobody else may build such a path by hand.

@@ -2,12 +2,12 @@
 
 `Home` is one folder with everything of one installation; each process is told its path and finds the rest by name:
 
-    HOME/landing/              finished files of observations, one folder that the stream reads
-    HOME/spool/<collector>/    files that a collector is still writing, and its state
+    HOME/landing/              files of observations, one folder that the stream reads; one that is still written is hidden: .NAME.part
+    HOME/spool/<source>.json   up to where the control plane has been read
     HOME/live/<prober>.json    the fast lane's present view, replaced whole by atomic rename
-    HOME/outbox/               alerts that are not delivered yet
+    HOME/outbox/               alerts that are not delivered yet; in refused/ those that a receiver will never take
     HOME/lakehouse/<layer>/<table>   Delta tables
-    HOME/stream/               the streaming query's checkpoint, lock and progress.json
+    HOME/stream/               the streaming query's checkpoint, lock and progress.json; in refused/ files with a line that is too long
     HOME/logs/                 a log file a process
 
 Example: `Home(Path("/var/lib/lastack")).table("gold.outages")` is `/var/lib/lastack/lakehouse/gold/outages`.
@@ -30,7 +30,7 @@ class Home:
 
     @property
     def spool(self) -> Path:
-        """Files that collectors are still writing."""
+        """What collectors keep over a restart."""
         return self.path / "spool"
 
     @property

@@ -20,6 +20,7 @@ FINDINGS = {
     "clock_stepped": "A clock was set while it was measured by",
     "clock_skewed": "A clock is off by a second or more",
     "clock_unbounded": "A clock stamped events, and nothing says how far it is off",
+    "all_out_of_sight": "No broker served our probes, and nothing else says that they were down",
     "isr_shrinks_disagree": "A broker's count of ISR shrinks is not the control plane's",
     "isr_shrinks_uncounted": "ISR shrinks by the controller are in no broker's metric",
 }
@@ -33,6 +34,7 @@ SO_WHAT = {
     "clock_stepped": "Instants that this clock stamped are known within wider bounds; the bounds shown allow for it.",
     "clock_skewed": "Figures allow for it; logs, retention and tokens on that host do not.",
     "clock_unbounded": "Its events stand between two readings of their source: phases are wider than they need to be.",
+    "all_out_of_sight": "They were all down, or our prober was cut off: ask another client, and look at the prober's network.",
     "isr_shrinks_disagree": "Do not alert on this counter alone.",
     "isr_shrinks_uncounted": "An alert on IsrShrinksPerSec stays silent when a broker is fenced: alert on under-replicated partitions.",
 }
@@ -43,6 +45,7 @@ LOSS_REASONS = {
     "electable_replica_away": "a replica that may hold them, and may still be elected, is down",
     "topic_deleted": "the topic was deleted, or made anew",
     "below_log_start": "they lie below the start of the log",
+    "sequence_reused": "the client used a sequence number twice, and the broker took them for a repetition",
 }
 """Why absent records are not called lost."""
 

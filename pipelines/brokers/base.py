@@ -1,4 +1,4 @@
-"""What must a broker system offer so that Lastack can measure it? The newcomer's list, first part (`probing`, `readback`; `entry`).
+"""What must a broker system offer so that Lastack can measure it? The newcomer's list, first part (then `probing`, `readback`).
 
 The rule: a collector knows brokers through these protocols only, and through identity in words (`resource`, `shard`, `leader`
 are strings, `term` and positions may be absent). A system offers what it has and says so in its `Entry` and its `Capabilities`; what

@@ -3,7 +3,8 @@
 The rule: what a system does not have is None, or not named, and whoever needs it says so in one line (`systems`) instead of starting
 something that can only fail: no control plane that can be read, no process that reads it; no client lane, no client lane's probes.
 
-To add a system, write `pipelines/brokers/<system>/` with an `Entry`, and name it in `systems.SYSTEMS`: nothing else has to be told.
+To add a system, write `pipelines/brokers/<system>/` with an `Entry`, and name it in `systems.SYSTEMS`. Only settings of its own need
+more: an option of the command line (`pipelines.__main__`).
 
 Example: a system without a control plane, whose stock client is not offered yet:
 `Entry(reach=reach, lanes=frozenset({(Kind.WRITE, Lane.RAW), (Kind.READ, Lane.READ)}), prepare_probing=prepare, prober=MyProber,

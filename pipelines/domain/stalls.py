@@ -5,7 +5,7 @@ and the controller or the leader has not yet dropped it from the ISR, nothing is
 while a broker that is not serving (see `brokers`) is in the ISR of a partition that it does not lead, its acks=all writes are stalled.
 The window begins with the absence, however exactly the writes themselves say when they stopped: they may have waited for somebody else
 before, of whom nobody knows (a broker that led nothing and came back in time). It ends when the change without that broker has reached
-the leader, or when the broker serves again.
+the leader, or when the broker serves again. Where no such change is known, the broker's fencing may have ended it.
 
 The change is decided at the controller and felt at the leader. Where decisions are read from the metadata log, other partitions of the
 same leader say when: a leader takes the log in order, so when acks=all writes of one of them go on after a change in the same batch or

@@ -1,8 +1,8 @@
 """What is a window of a partition? A span, with bounds, in which one thing was missing: its leader, or an acknowledgement by all.
 
-`leadership` finds the spans without a serving leader, `stalls` those in which acks=all writes waited for a dead replica, `isolation`
-those in which they waited because their leader was cut off from its followers, `min_isr` those in which they were refused. All hold for
-every partition, the users' too, and all say what they rest on: `proof` names rows.
+`leadership` finds the spans without a serving leader, `stalls` those in which acks=all writes waited for a dead or slow replica,
+`isolation` those in which they waited because their leader was cut off from its followers, `min_isr` those in which they were refused.
+All hold for every partition, the users' too, and all say what they rest on: `proof` names rows.
 """
 
 from collections.abc import Iterable, Mapping

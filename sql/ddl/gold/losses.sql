@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS gold.losses (
     lane STRING NOT NULL COMMENT 'raw, client, read or watch',
     verdict STRING NOT NULL COMMENT 'PRESENT, LOST, STRANDED, DELETED_BY_POLICY, NOT_STORED or UNCHECKABLE',
     evidence STRING NOT NULL COMMENT 'readback or epoch_end',
-    reason STRING COMMENT 'why it is not called lost: no_leader, electable_replica_away, topic_deleted or below_log_start; else NULL',
+    reason STRING COMMENT 'why it is not called lost: no_leader, electable_replica_away, topic_deleted, below_log_start or sequence_reused; else NULL',
     records_min BIGINT NOT NULL COMMENT 'at least so many acknowledged records are gone',
     records_max BIGINT COMMENT 'at most so many; NULL: nothing bounds it',
     rpo_ms_min DOUBLE NOT NULL COMMENT 'a continuous writer lost data of at least this span of time, in milliseconds',

@@ -1,5 +1,5 @@
--- One row per partition and span in which it had no serving leader, or its acks=all writes waited for a dead replica; every partition, the users' too.
--- Key: window_id. Inputs: bronze.observations (control, probes of kind leader), silver.outage_windows.
+-- One row per span in which a partition had no serving leader, or its acks=all writes waited or were refused; every partition, the users' too.
+-- Key: window_id. Inputs: bronze.observations (control, probes of kind leader, partition_metrics), silver.outage_windows.
 CREATE TABLE IF NOT EXISTS silver.partition_windows (
     window_id STRING NOT NULL COMMENT 'identity of the window',
     system STRING NOT NULL COMMENT 'the broker system',
@@ -37,4 +37,4 @@ CREATE TABLE IF NOT EXISTS silver.partition_windows (
     rule_version STRING NOT NULL COMMENT 'the version of the rule that made the row'
 )
 USING DELTA
-COMMENT 'One row per partition and span in which it had no serving leader, or its acks=all writes waited for a dead replica; every partition, the users'' too.';
+COMMENT 'One row per span in which a partition had no serving leader, or its acks=all writes waited or were refused; every partition, the users'' too.';
