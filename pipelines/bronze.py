@@ -36,9 +36,9 @@ def parsed(lines: DataFrame, schema: StructType) -> DataFrame:
     options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT.name}')"
     # Cut before anything is made of it: a line without end would be kept, parsed and quoted, and take the whole JVM with it.
     cut = f"IF(length(value) > {LENGTH_MAX}, substring(value, 1, {LINE_LIMIT}), value) AS value"
-    rows = lines.selectExpr(cut, f"nullif(greatest(length(value), {LENGTH_MAX}), {LENGTH_MAX}) AS excess", "file", "landed_at")
-    rows = rows.selectExpr("value", "excess", "file", "landed_at", f"from_json(value, '{fields.toDDL()}', {options}) AS body")
-    rows = rows.selectExpr("value", "excess", "file", "landed_at", "body.*").selectExpr("*", f"{REASON} AS reason")
+    rows = lines.selectExpr(cut, f"IF(length(value) > {LENGTH_MAX}, length(value), NULL) AS too_long", "file", "landed_at")
+    rows = rows.selectExpr("value", "too_long", "file", "landed_at", f"from_json(value, '{fields.toDDL()}', {options}) AS body")
+    rows = rows.selectExpr("value", "too_long", "file", "landed_at", "body.*").selectExpr("*", f"{REASON} AS reason")
     return rows.selectExpr(
         "value",
         "file",
@@ -89,7 +89,7 @@ WHOLE_NUMBERS = frozenset(
 def _reason() -> str:
     """The first thing that is wrong with a row, NULL when nothing is."""
     checks = [
-        _when("excess IS NOT NULL", f"concat('it has ', excess, ' characters, expected at most {LENGTH_MAX}')"),
+        _when("too_long IS NOT NULL", f"concat('it has ', too_long, ' characters, expected at most {LENGTH_MAX}')"),
         _when("_corrupt IS NOT NULL OR record IS NULL AND format IS NULL", "'not a JSON object with fields of the right types'"),
         _when(f"format IS NULL OR format != {FORMAT}", f"concat('format is ', {_text('format')}, ', this reader knows {FORMAT}')"),
         _when(

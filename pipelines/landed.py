@@ -1,8 +1,8 @@
 """`lastack derive`: what follows from observations that anybody's collector wrote?
 
-The rule: the files of a landing (docs/landing-format.md) are copied into a home and go the way that every line goes, through bronze and
-silver to gold; what gold says of each cluster is printed. The files that were given are never touched. A line that is no observation
-stops nothing: it is told with its reason, and the exit code is 1.
+The rule: the files of a landing (docs/landing-format.md) are copied into a home, each time under names of their own, and go the way
+that every line goes, through bronze and silver to gold; what gold says of each cluster is printed. The files that were given are never
+touched. A line that is no observation stops nothing: it is told with its reason, and the exit code is 1.
 
 Example: a collector for another broker wrote its first `probes` lines to out/; `lastack derive out` says which outages they show.
 """
@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +35,17 @@ def command(landing: Path, console: Console, *, home: Path | None = None, json_p
     check_result_file(json_path)
     files = _files(landing)
     with workplace("derive", home) as place, Reporter(console) as say:
-        place.create()
+        if landing.resolve() == place.landing:
+            raise UsageError(f"{landing}: is the landing of --home itself, whose files go when they are taken in; name a copy of it")
         say(f"copying {len(files)} files of {landing}")
+        ending = f"-{uuid.uuid4().hex[:8]}.jsonl"
         for path in files:
-            _copy(path, place.landing)
+            _copy(path, place.landing, ending)
         say("deriving (the first seconds go into starting Spark)")
         _derive(place)
         with Serving(place).snapshot() as snapshot:
             clusters = [dict(row) for row in snapshot.rows("landed_clusters")]
-            refused = _refused(snapshot)
+            refused = _refused(snapshot, ending)
         found = [Results(place, one["cluster_id"], instant(one["from_us"])) for one in clusters]
     for one, results in zip(clusters, found, strict=True):
         console.print(f"{one['system']} {one['cluster_id']}: {one['observations']} observations", markup=False, highlight=False)
@@ -67,16 +70,15 @@ def _files(landing: Path) -> list[Path]:
     return found
 
 
-def _copy(path: Path, landing: Path) -> None:
+def _copy(path: Path, landing: Path, ending: str) -> None:
     """As a collector finishes a file: whole or not at all."""
-    if path.parent.resolve() == landing.resolve():
-        return
     part = landing / f".{path.name}.part"
     try:
         shutil.copyfile(path, part)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    part.replace(landing / path.name)
+    # A stream takes a name only once.
+    part.replace(landing / f"{path.stem}{ending}")
 
 
 def _derive(home: Home) -> None:
@@ -91,7 +93,7 @@ def _derive(home: Home) -> None:
             structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stdout))
 
 
-def _refused(snapshot: Snapshot) -> dict[str, Any]:
-    rows = snapshot.rows("evidence_quarantine", limit=REFUSED_SHOWN)
-    examples = [{"file": row["file"], "reason": row["reason"], "line": row["line"]} for row in rows]
+def _refused(snapshot: Snapshot, ending: str) -> dict[str, Any]:
+    rows = snapshot.rows("refused_lines", ending=ending, limit=REFUSED_SHOWN)
+    examples = [{"file": f"{row['file'].removesuffix(ending)}.jsonl", "reason": row["reason"], "line": row["line"]} for row in rows]
     return {"lines": rows[0]["total_rows"] if rows else 0, "examples": examples}

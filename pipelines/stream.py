@@ -26,10 +26,10 @@ from pyspark.sql import functions as f
 from pipelines import bronze
 from pipelines.compaction import Compaction
 from pipelines.ddl import table_names
-from pipelines.endless import refused
 from pipelines.errors import LakehouseError
 from pipelines.exclusive import only_writer
 from pipelines.lakehouse import LINE_BYTES_MAX, Lakehouse, session
+from pipelines.long_lines import keep, quarantined, unreadable
 from pipelines.progress import Progress
 from pipelines.readback import ReadBacks
 from pipelines.settings import Home
@@ -186,7 +186,7 @@ class Stream:
                 self._sum_up()
             self._compact_if_due()
             duration_ms = round((time.monotonic() - began) * 1000)
-            self._refuse_endless_lines(application, batch_id)
+            self._refuse_long_lines(application, batch_id)
             log.info("batch", batch_id=batch_id, ms=duration_ms, is_new=is_new)
             self.progress.write(
                 state="running",
@@ -203,13 +203,16 @@ class Stream:
         taken_ms = 0 if landed_at is None else round(landed_at.timestamp() * 1000)
         return sum(1 for path in self.home.landing.glob("[!.]*.jsonl") if age_mark(path) > taken_ms)
 
-    def _refuse_endless_lines(self, application: str, batch_id: int) -> None:
-        rows = refused(self.home, LINE_BYTES_MAX)
-        for row in rows:
-            log.error("line_refused", file=row["file"], why=row["reason"])
-        if rows:
-            frame = self.lakehouse.rows(bronze.QUARANTINE, rows)
-            self.lakehouse.append(bronze.QUARANTINE, frame, application=f"{application}-endless", version=batch_id)
+    def _refuse_long_lines(self, application: str, batch_id: int) -> None:
+        files = unreadable(self.home, LINE_BYTES_MAX)
+        if files:
+            frame = self.lakehouse.rows(bronze.QUARANTINE, [quarantined(path, LINE_BYTES_MAX) for path in files])
+            self.lakehouse.append(bronze.QUARANTINE, frame, application=f"{application}-files", version=batch_id)
+            bronze.bound_quarantine(self.lakehouse)
+        # Only then: after a crash in between the batch is done again, and finds them again.
+        for path in files:
+            keep(self.home, path)
+            log.error("file_refused", file=path.name, why="it has a line that is too long")
 
     def _append(self, rows: DataFrame, taken: list[Row], application: str, batch_id: int) -> None:
         if any(one["good"] for one in taken):
@@ -231,7 +234,7 @@ class Stream:
         """Brings what is summed up over time up to date."""
         if self._unsettled.newest_us:
             self._await_tables()
-            self._sums.make(self._unsettled.newest_us)
+            self._sums.make()
 
     def _compact_if_due(self) -> None:
         """Drops from bronze, once an hour, what longer rows say again; it can wait until nothing is unsettled."""

@@ -31,3 +31,11 @@ def test_where_there_is_nothing_to_derive_from(tmp_path: Path, name: str, said: 
 def test_a_result_that_could_not_be_written_is_said_first(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--json"):
         command(tmp_path, Console(), json_path=tmp_path / "missing" / "result.json")
+
+
+def test_the_landing_of_the_home_itself_is_not_taken_for_a_copy(tmp_path: Path) -> None:
+    landing = tmp_path / "home" / "landing"
+    landing.mkdir(parents=True)
+    (landing / "a.jsonl").write_text("{}\n")
+    with pytest.raises(UsageError, match="is the landing of --home itself"):
+        command(landing, Console(), home=tmp_path / "home")

@@ -12,7 +12,7 @@ from pipelines.silver.base import Row, cluster, instant, lasting
 
 TABLE = "silver.events"
 COLUMN = "happened_at_max"
-RULE_VERSION = "events-2"
+RULE_VERSION = "events-3"
 
 NOTHING: Row = dict.fromkeys(
     ("resource", "shard", "broker", "leader", "previous_leader", "term", "isr", "previous_isr", "position", "source", "detail")
