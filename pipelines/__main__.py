@@ -118,9 +118,9 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
     """Measure a Kafka cluster that is not ours, once, without a config file."""
     from rich.console import Console
 
-    from pipelines import measure as measuring
     from pipelines.brokers.base import ClusterPlace
     from pipelines.durations import seconds
+    from pipelines.measure import LONGEST_SECONDS, SHORTEST_SECONDS, MeasureOptions, run
 
     settings = {
         "controllers": tuple(controller or ()),
@@ -128,7 +128,7 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
         "metadata_log": () if metadata_log is None else (str(metadata_log),),
         "zookeeper": () if zookeeper is None else (zookeeper,),
     }
-    options = measuring.MeasureOptions(
+    options = MeasureOptions(
         place=ClusterPlace(
             system=system,
             bootstrap=bootstrap,
@@ -136,14 +136,14 @@ def measure(  # noqa: PLR0913, PLR0917 - one argument an option
             metrics=tuple(jolokia or ()),
             settings={name: values for name, values in settings.items() if values},
         ),
-        for_seconds=seconds("--for", for_, least=measuring.SHORTEST_SECONDS, most=measuring.LONGEST_SECONDS),
+        for_seconds=seconds("--for", for_, least=SHORTEST_SECONDS, most=LONGEST_SECONDS),
         json_path=json_path,
         home=home,
         period_ms=round(1000 * seconds("--period", period, least=0.01, most=10.0)),
         may_alter=yes,
         probers=probers,
     )
-    measuring.run(options, Console())
+    run(options, Console())
 
 
 @app.command()

@@ -80,9 +80,9 @@ class Sums:
         for one in taken:
             for begin, end in one["days"]:
                 first, last = begin.toordinal(), end.toordinal()
-                # That a run goes on is told again and again: the days before have been summed up with what was told of it by then.
+                # That a run goes on is told again and again: days before yesterday have been summed up with what was told by then.
                 is_late = self._last_day is None or last < self._last_day
-                self._days.update(range(first if is_late else max(first, self._last_day or 0), last + 1))
+                self._days.update(range(first if is_late else max(first, (self._last_day or 0) - 1), last + 1))
             self._stretches.update(one["stretches"])
 
     def is_due(self, *, is_settled: bool) -> bool:

@@ -23,9 +23,9 @@ from pipelines.domain.windows import LEADER_UNAVAILABLE, PartitionWindow
 
 def committed_losses(facts: Facts, windows: Iterable[PartitionWindow], proofs: Iterable[EpochEnd]) -> list[Loss]:
     """One finding for each of the proofs that was seen by the facts' own clocks; `windows` are those of all partitions."""
-    own = {id(one) for one in facts.epoch_ends}
+    own = {(one.prober_id, one.boot_id, one.seq) for one in facts.epoch_ends}
     leaderless = [one for one in windows if one.window == LEADER_UNAVAILABLE]
-    return [_committed_loss(facts, leaderless, one) for one in proofs if id(one) in own]
+    return [_committed_loss(facts, leaderless, one) for one in proofs if (one.prober_id, one.boot_id, one.seq) in own]
 
 
 def proofs_of_loss(facts: Facts) -> list[EpochEnd]:
@@ -62,19 +62,19 @@ def _committed_loss(facts: Facts, windows: list[PartitionWindow], one: EpochEnd)
     begun = [each for each in of_epoch if each.start.low is None or each.start.low <= one.ended_at_us]
     window = max(begun, key=lambda each: each.start.high or 0, default=None)
     return Loss(
-        stream,
-        one.boot_id,
-        LOST,
-        EPOCH_END,
-        Bounds(one.lost_records, None),
-        _committed_span(facts, window, one),
-        one.lost_records,
-        one.lost_started_at_us,
-        one.lost_ended_at_us,
-        number(one.end_position),
-        None if last is None else last - 1,
-        None,
-        one.ended_at_us,
+        stream=stream,
+        boot_id=one.boot_id,
+        verdict=LOST,
+        evidence=EPOCH_END,
+        records=Bounds(one.lost_records, None),
+        span=_committed_span(facts, window, one),
+        acked_records=one.lost_records,
+        acked_from_us=one.lost_started_at_us,
+        acked_to_us=one.lost_ended_at_us,
+        first_position=number(one.end_position),
+        last_position=None if last is None else last - 1,
+        outage=None,
+        checked_at_us=one.ended_at_us,
         window=window,
     )
 

@@ -116,7 +116,7 @@ def losses(
     outages: dict[Stream, list[Outage]],
     clean_elections: frozenset[tuple[Stream, int]] = frozenset(),
 ) -> list[Loss]:
-    """Findings of all read-back streams.
+    """Findings of all read-back streams, stream by stream.
 
     `clean_elections` names outages, by stream and first_bad_issued_us, whose election the control plane proves to be clean.
     """
@@ -131,7 +131,7 @@ def losses(
         boots = sorted({run.boot_id for run in acked})
         ledgers = [Ledger.of(boot_id, acked) for boot_id in boots]
         found.extend(_Judge(facts, stream, ledgers, checked, outages.get(stream, []), clean_elections).findings())
-    return sorted(found, key=lambda one: (one.checked_at_us, one.stream, one.first_position or 0))
+    return found
 
 
 @dataclass(slots=True)
@@ -300,13 +300,11 @@ class _Judge:
                 here = common(undecided, [(held.first_position, held.last_position)])
                 undecided = minus(undecided, here)
                 # Sequence and position rise by one in both: what is held is as much earlier all along.
-                begin = run.first_sequence - run.first_position
-                away = begin - (held.first_sequence - held.first_position)
+                shift = run.first_sequence - run.first_position
+                away = shift - (held.first_sequence - held.first_position)
                 if away > 0:
-                    yield (
-                        common([(first + begin, last + begin) for first, last in here], run.sequences_acked_by(one.started_at_us)),
-                        away,
-                    )
+                    there = [(first + shift, last + shift) for first, last in here]
+                    yield common(there, run.sequences_acked_by(one.started_at_us)), away
 
     def _uncheckable(self, ledger: Ledger, piece: Range) -> Loss:
         below = [one for one in self.readbacks if common(ledger.below(one), [(piece[1], piece[1])])]

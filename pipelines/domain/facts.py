@@ -22,7 +22,6 @@ from pipelines.domain.observations import (
     ClockSeen,
     Control,
     ControlEvent,
-    ControlSourceName,
     EpochEnd,
     Fault,
     Kind,
@@ -131,9 +130,9 @@ class Facts:
         for look in sorted_by_record[PartitionMetrics.record]:
             if look.is_under_min_isr and look.in_sync_replicas is not None:
                 facts.under_min_isr.setdefault(Partition(look.resource, look.shard), []).append(look)
-        controls = _in_full(_one_source(sorted_by_record[Control.record]))
+        controls = _completed(_one_source(sorted_by_record[Control.record]))
         facts.clocks = Clocks.of((run for of in facts.probes.values() for run in of), sorted_by_record[ClockSeen.record], controls)
-        facts.probes = {stream: in_order(of_stream, facts.clocks) for stream, of_stream in facts.probes.items()}
+        facts.probes = {stream: _in_order(of_stream, facts.clocks) for stream, of_stream in facts.probes.items()}
         facts.stamps = {_name(one): (one.started_at_us, one.ended_at_us) for one in controls}
         facts.controls = placed(controls, facts.clocks)
         facts.index()
@@ -176,7 +175,7 @@ def stream_of(one: Probes | LateAcks) -> Stream:
     return Stream(one.resource, one.shard, one.kind, one.lane, one.prober_id)
 
 
-def in_order(runs: list[Probes], clocks: Clocks) -> list[Probes]:
+def _in_order(runs: list[Probes], clocks: Clocks) -> list[Probes]:
     """The runs of one stream, clock by clock in the order in which the clocks were read, where brokers' clocks prove how far they are
     apart: a wall clock that was set back between two boots makes the later one look like the earlier."""
     by_clock: dict[str, list[Probes]] = {}
@@ -195,12 +194,12 @@ def in_order(runs: list[Probes], clocks: Clocks) -> list[Probes]:
 
 def _one_source(controls: list[Control]) -> list[Control]:
     """One record a decision, also where several collectors read it; polled ones only from before the decisions themselves were read."""
-    log_begins = min((one.started_at_us for one in controls if one.source != ControlSourceName.ADMIN_POLL), default=None)
+    log_begins = min((one.started_at_us for one in controls if not one.is_polled), default=None)
     seen = set()
     in_log: list[Control] = []
     by_time: list[Control] = []
     for one in controls:
-        if one.source == ControlSourceName.ADMIN_POLL and log_begins is not None and one.ended_at_us >= log_begins:
+        if one.is_polled and log_begins is not None and one.ended_at_us >= log_begins:
             continue
         # What has no position is known by its stamp; who polls sees another one each time.
         place = one.position if one.position is not None else (one.source, one.started_at_us, one.ended_at_us)
@@ -217,13 +216,13 @@ def _in_log_order(one: Control) -> tuple[int, bool]:
     return number(one.position) or 0, one.event != ControlEvent.CONTROLLER_SILENT
 
 
-def _in_full(controls: list[Control]) -> list[Control]:
+def _completed(controls: list[Control]) -> list[Control]:
     """With what was before, where the line itself leaves it out and the line before it says it."""
     known: dict[Partition, Control] = {}
     controller: str | None = None
     found = []
-    for event in controls:
-        one = event
+    for told in controls:
+        one = told
         if one.event == ControlEvent.CONTROLLER_CHANGED:
             leader = one.leader if one.leader is not None else one.broker
             before = one.previous_leader if one.previous_leader is not None or controller == leader else controller

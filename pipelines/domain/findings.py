@@ -27,7 +27,7 @@ from pipelines.domain.facts import Facts, Partition, Stream
 from pipelines.domain.goods import Good, GoodRun, is_good
 from pipelines.domain.leadership import leader_changes
 from pipelines.domain.names import identity, outage_id
-from pipelines.domain.observations import Control, ControlEvent, ControlSourceName, Kind
+from pipelines.domain.observations import Control, ControlEvent, Kind
 from pipelines.domain.replication import OutOfSync, removed
 from pipelines.domain.unavailability import Outage
 from pipelines.domain.views import Agreement, View
@@ -172,7 +172,7 @@ def _disagreement(facts: Facts, broker: str, polls: list[tuple[int, float]]) -> 
     if len(polls) < 2 or any(later < earlier for (_, earlier), (_, later) in pairwise(polls)):
         return  # restarted: its counter began anew
     begin, end = polls[0][0], polls[-1][0]
-    if not any(one.source != ControlSourceName.ADMIN_POLL for one in facts.controls):
+    if all(one.is_polled for one in facts.controls):
         return  # polled states do not show every change
     proposed = [one for one in _proposed(facts, broker) if begin - EDGE_US <= one.started_at_us <= end + EDGE_US]
     certain = [one for one in proposed if begin + EDGE_US <= one.started_at_us <= end - EDGE_US]
@@ -278,7 +278,7 @@ def _alive(facts: Facts, absences: Iterable[Absence]) -> Iterator[Finding]:
         begin, end = absence.start.high, absence.end.low
         if absence.fenced is not None or begin is None or end is None or end - begin < ALIVE_US:
             continue
-        if not facts.controls or not any(one.source != ControlSourceName.ADMIN_POLL for one in facts.controls):
+        if all(one.is_polled for one in facts.controls):
             continue
         text = f"broker {absence.broker} served none of our probes for {_seconds(end - begin)} or more, and was not fenced"
         yield _finding(

@@ -216,6 +216,11 @@ class Control(Envelope):
     eligible_replicas: tuple[str, ...] | None = maybe("eligible leader replicas after the event")
     is_unclean: bool | None = maybe("the new leader was neither in the previous ISR nor eligible: data may be lost")
 
+    @property
+    def is_polled(self) -> bool:
+        """Whether it is only the difference of two states that were seen, and not what was decided: changes between them are missed."""
+        return self.source == ControlSourceName.ADMIN_POLL
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderSeen(Envelope):

@@ -114,7 +114,7 @@ def _cause(event: Control, replica: str, fenced: dict[str, list[int]], leaving: 
         return "controlled_shutdown"
     if any(abs(at - event.started_at_us) <= SAME_DECISION_US for at in fenced.get(replica, ())):
         return "fenced"
-    return "unknown" if event.source == ControlSourceName.ADMIN_POLL else "lagging"
+    return "unknown" if event.is_polled else "lagging"
 
 
 def _fencings(facts: Facts) -> dict[str, list[int]]:
