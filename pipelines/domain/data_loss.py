@@ -243,13 +243,17 @@ class _Judge:
         return replace(found, around=around)
 
     def _unread_after(self, ledger: Ledger, sequence: int, outage: Outage | None) -> int:
-        """How many acknowledged records, issued after a lost one and before the outage was over, no read-back has judged."""
-        if outage is None:
-            return 0
+        """How many acknowledged records no read-back has judged, of those issued after a lost one and before the outage was over, or,
+        where it was none, before the next one that is retained."""
         begin = ledger.issued_us(sequence)
-        until = outage.after.issued_us if outage.after else outage.last_bad_issued_us
+        until = ledger.issued_us(ledger.sequences[-1][1])
+        if outage is not None:
+            until = outage.after.issued_us if outage.after else outage.last_bad_issued_us
         following = ledger.issued_in(begin, until)
         verdicts = Verdicts.of(ledger, following, self.readbacks)
+        if outage is None:
+            retained = min((first for first, _ in verdicts.present), default=None)
+            following = following if retained is None else common(following, [(sequence + 1, retained - 1)])
         judged = [*verdicts.present, *verdicts.lost, *verdicts.uncheckable, *verdicts.replaced]
         return size(minus(following, judged))
 

@@ -7,7 +7,12 @@ judged. The latest read-back that says anything of a record decides; of one belo
 other did, it cannot be checked. A read-back of a topic that was made anew under the same name says nothing of what was in the one
 before. Only what had been acknowledged before a read-back began can be missed in it.
 
-Example: sequences 0..9 acknowledged at positions 0..9; a read-back of [0, 8) lists 0..4: 5..7 are lost, 8 and 9 not judged.
+A log's terms rise with its positions. So where a read-back lists a record that was acknowledged in a later term, nothing of an earlier
+term lies there or behind it, also beyond what was read: a leader that nobody followed may have acknowledged more than its follower's
+log has come to hold.
+
+Example: sequences 0..9 acknowledged at positions 0..9; a read-back of [0, 8) lists 0..4: 5..7 are lost, 8 and 9 not judged. Had it
+listed 10, acknowledged by the next leader in a later term, at position 5, 8 and 9 would be lost, too.
 """
 
 from bisect import bisect_right
@@ -170,7 +175,7 @@ class Ledger:
         begin, log_start, end = (number(at) for at in (readback.from_position, readback.log_start_position, readback.to_position))
         if begin is None or log_start is None or end is None:
             return []
-        return self._stored_at(max(begin, log_start), end - 1, readback)
+        return union([*self._stored_at(max(begin, log_start), end - 1, readback), *self._of_earlier_terms(readback)])
 
     def below(self, readback: ReadBack) -> list[Range]:
         """The acknowledged sequences that lay below the log's start."""
@@ -184,6 +189,25 @@ class Ledger:
             if _is_other(run, readback):
                 ranges += run.sequences_acked_by(readback.started_at_us)
         return union(ranges)
+
+    def _of_earlier_terms(self, readback: ReadBack) -> list[Range]:
+        """The sequences that were acknowledged at or behind the position of a record that is listed, in an earlier term than that."""
+        listed = [
+            (run.term, found.first_position + max(0, run.first_sequence - found.first_sequence))
+            for run in self.runs
+            for found in readback.runs
+            if run.term is not None
+            and found.boot_id == self.boot_id
+            and found.first_sequence <= run.last_sequence
+            and run.first_sequence <= found.last_sequence
+        ]
+        ranges: list[Range] = []
+        for run in self.runs:
+            begin = min((position for term, position in listed if run.term is not None and term > run.term), default=None)
+            if begin is not None and not _is_other(run, readback):
+                behind = run.sequences_at(begin, run.position(run.last_sequence))
+                ranges += common(behind, run.sequences_acked_by(readback.started_at_us))
+        return ranges
 
     def _stored_at(self, first_position: int, last_position: int, readback: ReadBack) -> list[Range]:
         ranges: list[Range] = []

@@ -56,6 +56,35 @@ def only(scene: Scene) -> Loss:
 # --- lost -------------------------------------------------------------------------------------------------------------
 
 
+def two_leaders_at_a_time(*, terms: tuple[int | None, int | None] = (1, 2), read_ms: float = 9_000, end: int = 30) -> Scene:
+    """Nobody follows 2 any more; it acknowledges 20 to 59 all the same. 3, elected meanwhile, goes on at position 20 with 60 to 69."""
+    scene = Scene()
+    scene.stream("w/0", "write", ("G" * 60, "2"), term=terms[0])
+    later = Scene().stream("w/0", "write", ("G" * 60, "2"), ("G" * 10, "3"), term=terms[1])
+    scene.observations += [replace(_moved(one, 40), seq=99) for one in later.observations if one.first_sequence >= 60]  # type: ignore[attr-defined,arg-type]
+    return scene.read_back("w/0", "write", read_ms, end, (0, 19, 0), (60, 69, 20))
+
+
+def test_what_a_leader_acknowledged_beyond_the_log_of_the_next_one_is_lost_too() -> None:
+    """The new log ends at 30, and positions 20 to 59 were given by the old leader: nothing of its term can lie behind 20."""
+    one = only(two_leaders_at_a_time())
+
+    assert (one.verdict, one.records.low, one.records.high) == (LOST, 40, 40)
+    assert (one.first_sequence, one.last_sequence) == (20, 59)
+
+
+def test_without_terms_what_lies_beyond_the_log_s_end_may_be_lost() -> None:
+    one = only(two_leaders_at_a_time(terms=(None, None)))
+
+    assert (one.verdict, one.records.low, one.records.high, one.span.high) == (LOST, 10, 40, None)
+
+
+def test_what_was_acknowledged_after_a_read_back_had_begun_is_not_missed_in_it() -> None:
+    one = only(two_leaders_at_a_time(read_ms=4_000))
+
+    assert one.records.low < 40
+
+
 def test_records_acknowledged_and_proven_absent_are_lost() -> None:
     """Sequences 5 to 19 are gone; the first ones of the new leader lie in their place."""
     one = only(refilled(5).read_back("w/0", "write", 20_000, 105, (0, 4, 0), (60, 159, 5)))
