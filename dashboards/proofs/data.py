@@ -12,6 +12,7 @@ from dashboards.proofs.lines import span
 from dashboards.proofs.records import bounding_records
 from pipelines import why
 from pipelines.domain import clock
+from pipelines.domain.sequences import number
 from pipelines.serving import Row, Snapshot
 
 MAX_READ_BACKS = 40
@@ -48,7 +49,11 @@ def loss(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
     at = row["checked_at"]
     place = {name: row[name] for name in ("cluster_id", "resource", "shard")}
     found = snapshot.rows("evidence_read_backs", **place, **span(at - MOMENT, at + MOMENT), limit=MAX_READ_BACKS)
-    note = None if found else f"No line of bronze ended at {words.instant(at)}: it is not there any more, or not yet."
+    note = (
+        _behind_the_end(row, found)
+        if found
+        else f"No line of bronze ended at {words.instant(at)}: it is not there any more, or not yet."
+    )
     steps = loss_steps(row, found)
     head = ("Record", "Began (UTC)", "Ended (UTC)", "Read from", "to", "Log start", "Epoch", "Committed up to", "Epoch ends at", "Line")
     source = "bronze.observations where record in ('readback', 'epoch_end') and ended_at_us is checked_at"
@@ -60,6 +65,18 @@ def loss(snapshot: Snapshot, names: Sequence[str]) -> Proof | None:
     about = palette.VERDICT_MEANINGS.get(row["verdict"], "") + (f"; {reason}" if reason else "")
     title = f"{mark.word}: {row['resource']} / {row['shard']}, {palette.service(row['kind'], row['lane'])}"
     return Proof(title, _gone(row), about, row["incident_id"], steps, [whole], [listing, *bounding_records(snapshot, row, place)])
+
+
+def _behind_the_end(row: Row, found: Sequence[Row]) -> str | None:
+    """Why a read-back speaks of positions that it did not reach."""
+    ends = [number(one["to_position"]) for one in found if one["record"] == "readback"]
+    end, last = next((at for at in ends if at is not None), None), number(row["last_position"])
+    if row["verdict"] != "LOST" or end is None or last is None or last < end:
+        return None
+    return (
+        f"The log ended before {end}, and records up to {last} had been acknowledged: a record of a later epoch was read before"
+        " them, and behind it a log holds none of an earlier one."
+    )
 
 
 def _gone(row: Row) -> str:

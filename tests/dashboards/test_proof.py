@@ -12,6 +12,7 @@ from dashboards.pages.overview import PAGE as OVERVIEW
 from dashboards.pages.proof import PAGE
 from dashboards.proofs import formulas
 from dashboards.proofs.book import PROOFS, proof_of
+from dashboards.proofs.data import _behind_the_end
 from pipelines.serving import Serving
 from tests import lakehouses, stories
 from tests.dashboards.conftest import NOW_US
@@ -278,6 +279,14 @@ def test_a_loss_names_the_records_that_bound_it_and_their_lines(whole, seen):
     assert f"max(0, i(lm) - r(l1)) {shown(row['last_issued_at'])} - {shown(row['first_acked_at'])} = 19802 ms" in formula
     assert f"i(K) {shown(row['lost_until_at'])} - {shown(row['retained_before_at'])} = 20104 ms" in formula
     assert "no less than" not in formula
+
+
+@pytest.mark.parametrize(("last", "says"), [("980", False), ("1095", True)])
+def test_a_loss_beyond_the_end_of_the_log_says_why_it_is_one(last, says):
+    row = {"verdict": "LOST", "last_position": last}
+    note = _behind_the_end(row, [{"record": "epoch_end", "to_position": None}, {"record": "readback", "to_position": "981"}])
+
+    assert (note is not None and "records up to 1095" in note) is says
 
 
 def shown(at):
