@@ -111,6 +111,7 @@ CAUSES = {
     "isr_member_dead": "dead in-sync replica held up acks=all",
     "isr_member_slow": "slow in-sync replica held up acks=all",
     "under_min_isr": "fewer in-sync replicas than min.insync.replicas",
+    "topic_created": "topic just made",
     "topic_deleted": "topic deleted",
     "prober_alone": "one prober alone was not served",
     "controller_failed": "controller failed",

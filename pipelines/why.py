@@ -72,6 +72,7 @@ OUTAGES = {
     "isr_member_dead": "acks=all writes waited for dead ISR member{broker}, until it was out of the ISR; acks=1 writes went on",
     "isr_member_dead, open": "acks=all writes wait for dead ISR member{broker}, and it has not left the ISR yet; acks=1 writes go on",
     "under_min_isr": "under min ISR: fewer in-sync replicas than min.insync.replicas, so acks=all is refused; acks=1 goes on",
+    "topic_created": "the topic had just been made, and its leader did not serve yet: somebody's decision, not a failure",
     "topic_deleted": "the topic was deleted (or deleted and made anew): somebody's decision, not a failure",
     "prober_alone": "{prober} alone was not served, others were: no outage of the service",
     "controller_failed": "controller{broker} failed; another one had to be elected",

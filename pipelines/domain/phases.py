@@ -32,6 +32,7 @@ ISR_MEMBER_DEAD = "isr_member_dead"
 ISR_MEMBER_SLOW = "isr_member_slow"
 UNDER_MIN_ISR = "under_min_isr"
 TOPIC_DELETED = "topic_deleted"
+TOPIC_CREATED = "topic_created"
 PROBER_ALONE = "prober_alone"
 UNKNOWN = "unknown"
 
@@ -117,7 +118,7 @@ class Evidence:
                 return Recovery(UNDER_MIN_ISR, None)
         if self._is_absent(span.leader, span.start):
             return self._fenced(LEADER_FAILED, span.leader, span)
-        return Recovery(TOPIC_DELETED if self._is_deleted(span) else UNKNOWN, None)
+        return Recovery(self._topics_own(span) or UNKNOWN, None)
 
     def _waited(self, stall: PartitionWindow, span: Span) -> Recovery:
         if any(one.broker == stall.broker and one.covers(stall.start) for one in self.laggards):
@@ -189,12 +190,15 @@ class Evidence:
                 return seen
         return None
 
-    def _is_deleted(self, span: Span) -> bool:
-        """Whether it may have begun with the removal of its topic, which is decided before it is felt."""
+    def _topics_own(self, span: Span) -> str | None:
+        """Whether it may have begun with the removal of its topic, which is decided before it is felt, or with its creation."""
         events = self.facts.partition_events.get(span.partition, ())
         before = [one for one in events if span.start.high is None or one.started_at_us <= span.start.high]
         within = [one for one in before if span.start.low is None or one.ended_at_us >= span.start.low]
-        return any(one.event == ControlEvent.PARTITION_REMOVED for one in (*before[-1:], *within))
+        if any(one.event == ControlEvent.PARTITION_REMOVED for one in (*before[-1:], *within)):
+            return TOPIC_DELETED
+        is_new = span.start.low is None and [one.event for one in before] == [ControlEvent.PARTITION_CREATED]
+        return TOPIC_CREATED if is_new else None
 
     def _is_absent(self, broker: str | None, instant: Bounds) -> bool:
         return broker is not None and any(one.broker == broker and one.covers(instant) for one in self.absences)

@@ -153,6 +153,13 @@ def test_a_topic_that_was_made_anew_before_an_outage_began_was_not_deleted_by_it
     assert explained(scene).recovery == Recovery("unknown", None)
 
 
+def test_a_partition_that_was_never_served_yet_has_just_been_made() -> None:
+    scene = Scene().stream("w/0", "write", ("R" * 3 + UP, "2")).stream("w/2", "write", ("G" * 400, "2"))
+    scene.control("partition_created", -1000, **PARTITION)
+
+    assert explained(scene).recovery == Recovery("topic_created", None)
+
+
 def test_a_leader_that_failed_explains_better_than_the_deletion_that_came_later() -> None:
     scene = killed().fenced("2", 9050).control("partition_removed", 9100, **PARTITION)
 

@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS silver.outage_windows (
     term_before BIGINT COMMENT 'leader epoch before it',
     term_after BIGINT COMMENT 'leader epoch after it',
     broker STRING COMMENT 'the broker whose absence explains it',
-    cause STRING NOT NULL COMMENT 'leader_failed, leader_moved, isr_member_dead, isr_member_slow, under_min_isr, topic_deleted, prober_alone, ... or unknown',
+    cause STRING NOT NULL COMMENT 'leader_failed, leader_moved, isr_member_dead, isr_member_slow, under_min_isr, topic_created, topic_deleted, ... or unknown',
     fenced_at_min TIMESTAMP COMMENT 'the broker was fenced: no earlier (UTC); NULL: does not apply or is not known',
     fenced_at_max TIMESTAMP COMMENT 'the broker was fenced: no later',
     elected_at_min TIMESTAMP COMMENT 'the new leader was recorded: no earlier (UTC); NULL: does not apply or is not known',
