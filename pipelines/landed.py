@@ -35,6 +35,7 @@ def command(landing: Path, console: Console, *, home: Path | None = None, json_p
     check_result_file(json_path)
     files = _files(landing)
     with workplace("derive", home) as place, Reporter(console) as say:
+        place.create()
         if landing.resolve() == place.landing:
             raise UsageError(f"{landing}: is the landing of --home itself, whose files go when they are taken in; name a copy of it")
         say(f"copying {len(files)} files of {landing}")
@@ -76,7 +77,7 @@ def _copy(path: Path, landing: Path, ending: str) -> None:
     try:
         shutil.copyfile(path, part)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path}: cannot be copied to {landing}: {error.strerror}") from error
     # A stream takes a name only once.
     part.replace(landing / f"{path.stem}{ending}")
 

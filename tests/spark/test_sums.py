@@ -40,7 +40,8 @@ def history() -> History:
         at = {"started_at_us": BEGIN + minute * MINUTE, "ended_at_us": BEGIN + minute * MINUTE + 30 * SECOND, "count": 30}
         place = {"resource": "w", "shard": "0"}
         told.add(PartitionMetrics, "metrics", broker="1", in_sync_replicas=2, log_end_position=str(100 * minute), **place, **at)
-        told.add(PartitionMetrics, "metrics", broker="2", lag_records_last=7, lag_records_max=7, log_end_position="1", **place, **at)
+        behind = {"lag_records_last": 7, "lag_records_max": 7, "log_end_position": str(max(0, 100 * minute - 7))}
+        told.add(PartitionMetrics, "metrics", broker="2", **behind, **place, **at)
         told.add(ClockSeen, "metrics", host="1", method="poll", clock_offset_us_min=0, clock_offset_us_max=SECOND, **at)
     return told
 
