@@ -135,12 +135,13 @@ class _Run:
         return cluster
 
     def _steady(self, context: Context) -> None:
+        context.step_began_at_us = self.anchor.now_us()
+        self._wait(context, self.drill.steady_state, START_SECONDS)
+        # Only then: witnesses that start, a JVM each, can hold up acks=all on a small machine for longer than lambda.
         context.measurement.wait_steady(START_SECONDS)
         # It has been served for as long as that; from then on nothing may go wrong by itself.
         self.steady_at_us = self.anchor.now_us() - int(STEADY_SECONDS * 1e6)
         self._measure_clock()
-        context.step_began_at_us = self.steady_at_us
-        self._wait(context, self.drill.steady_state, START_SECONDS)
         context.write({"record": "steady", "at_us": self.steady_at_us, "placement": context.look()})
 
     # --- steps --------------------------------------------------------------------------------------------------------
